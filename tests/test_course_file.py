@@ -21,7 +21,6 @@ def course(tmp_path, text: str):
 
 WHOLE = """
 title = "Parallelism"
-platform = "moodle"
 timezone = "Europe/Berlin"
 withdrawn = ["gather"]
 
@@ -47,9 +46,9 @@ def test_it_says_what_is_assigned_until_when_and_for_how_many_points(tmp_path):
     found = course(tmp_path, WHOLE)
     first, second = found.units.values()
     assert (first.exercises, first.others, second.exercises) == (("reduce", "ring_time"), "left out", ("average",))
-    assert found.due("ann", "01_collectives") == datetime.datetime(2027, 5, 3, 21, 59, 59)
-    assert found.due("Wang Wei", "01_collectives") == datetime.datetime(2027, 5, 5, 8)
-    assert found.due("ann", "02_data_parallel") == datetime.datetime(2027, 5, 10, 12)
+    assert found.due("01_collectives", "ann") == datetime.datetime(2027, 5, 3, 21, 59, 59)
+    assert found.due("01_collectives", "7", "Wang Wei") == datetime.datetime(2027, 5, 5, 8)
+    assert found.due("02_data_parallel") == datetime.datetime(2027, 5, 10, 12)
     assert [found.points(name, "01_collectives", 4) for name in ("reduce", "gather", "ring_time")] == [10, 0, 4]
 
 
@@ -68,7 +67,8 @@ def test_what_being_late_costs(days, left):
     ("[units.01_collectives]\npoints = { reduce = -1 }", 2, "a number that is 0 or more, found -1"),
     ("[units.01_collectives]\ndue = \"next week\"", 2, "a day or a time without quotation marks"),
     ("[units.01_collectives]\ndeadline = 2027-05-03", 2, "[units.01_collectives] has no 'deadline'"),
-    ("platform = \"moodel\"", 1, "Did you mean 'moodle'?"),
+    ("titel = \"moodel\"", 1, "Did you mean 'title'?"),
+    ("[units.01_collectives]\ndue = 2027-05-03\n[units.02_data_parallel]\ndue = 3", 4, "a day or a time"),
     ("timezone = \"Europe/Berln\"", 1, "Did you mean 'Europe/Berlin'?"),
     ("withdrawn = \"reduce\"", 1, "expected a list of names"), ("late = 3", 1, "late: expected a table"),
     ("[late]\npercent_a_day = true", 2, "a number that is 0 or more, found True"),

@@ -11,7 +11,7 @@ from nbformat import NotebookNode
 from nbgrader.api import MissingEntry
 
 from grader.contracts import contracts_of
-from grader.course.assigning import assigned, graded
+from grader.course.assigning import assigned, graded, local
 from grader.course.course_file import Assigned, BadCourseFile, CourseFile, course_in
 from grader.course.folder import Course
 from grader.exercises import EXERCISES
@@ -58,11 +58,11 @@ def preview(root: Path, course: CourseFile, unit: Assigned, notebook: NotebookNo
     known = {contract.name: contract for contract in contracts_of(_solutions(root, unit.unit).cells)}
     now, before = graded(notebook), _released(root, unit.unit)
     minutes = sum(known[name].minutes for name in now)
-    due = f", due {unit.due:%Y-%m-%d %H:%M} UTC" if unit.due else ", no due date"
+    due = f", due {local(unit.due, course)}" if unit.due else ", no due date"
     yield f"{unit.unit}: {len(now)} exercises, {minutes} minutes of writing, {sum(now.values()):g} points{due}"
     for name, points in now.items():
         own = EXERCISES[name].max_points
-        remark = "withdrawn" if name in course.withdrawn else "" if points == own else f"{own:g} by itself"
+        remark = "withdrawn" if name in course.withdrawn else "" if points == own else f"{own:g} by default"
         yield f"  {name:<28} {points:>3g} points  {known[name].minutes:>3} min  {remark}".rstrip()
     if before is not None and before != now:
         yield from (f"  now released too: {name}" for name in now.keys() - before.keys())
@@ -89,7 +89,7 @@ def _refuse_lost_marks(folder: Course, shaped: dict[str, NotebookNode]) -> None:
                                 f"and withdraw it, so that it counts 0 of 0: withdrawn = {gone!r}")
         if entered and (new := sorted(now - entered)):
             raise BadCourseFile(f"students have marks in {unit} already, and nbgrader takes no further exercise then: "
-                                f"{', '.join(new)} would be one")
+                                f"take {', '.join(new)} out of `exercises`")
 
 
 def entered_exercises(folder: Course, unit: str) -> set[str]:

@@ -1,6 +1,7 @@
 """A unit's solutions as course.toml assigns them: what is not assigned comes solved and unmarked, or not at all."""
 
 import copy
+import datetime
 import re
 from collections.abc import Iterator, Sequence
 
@@ -47,12 +48,18 @@ def in_words(unit: Assigned, course: CourseFile, contracts: Sequence) -> str:
     asked = [contract for contract in contracts if contract.name in unit.exercises]
     rows = "\n".join(f"| {one.title} | {one.minutes} | {_points(course, unit, one.name)} |" for one in asked)
     minutes = sum(contract.minutes for contract in asked)
-    due = f" Hand in by {unit.due:%d %B %Y, %H:%M} UTC." if unit.due else ""
+    due = f" Hand in by {local(unit.due, course)}." if unit.due else ""
     rest = "left out" if unit.others == LEFT_OUT else "solved, and not marked"
     left = len(contracts) - len(asked)
     others = f"\n\nThe unit's other {_exercises(left)} {'is' if left == 1 else 'are'} {rest}." if left else ""
-    return (f"**Assigned in this course:** {_exercises(len(asked))}, about {minutes} minutes of writing.{due}\n\n"
+    where = course.title or "this course"
+    return (f"**Assigned in {where}:** {_exercises(len(asked))}, about {minutes} minutes of writing.{due}\n\n"
             f"| exercise | minutes | points |\n|---|---|---|\n{rows}{others}")
+
+
+def local(when: datetime.datetime, course: CourseFile) -> str:
+    """A time (in UTC) as the course's own clocks show it."""
+    return f"{when.replace(tzinfo=datetime.UTC).astimezone(course.zone):%d %B %Y, %H:%M} ({course.zone})"
 
 
 def _exercises(number: int) -> str:

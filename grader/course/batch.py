@@ -130,7 +130,7 @@ def _plan(work: Work, course: Course, unit: str, arguments: argparse.Namespace, 
     locks.enter_context(journal.alone())
     if register(course, unit):
         print(f"The gradebook did not know {unit}: entered.")
-    submissions, problems = course.submissions(unit, arguments.student)
+    submissions, problems = course.submissions(unit, course.by_names(unit, arguments.student))
     if not submissions and not problems:
         raise _nothing(course, unit, unit)
     work.add_problems(problems)

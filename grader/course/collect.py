@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from grader.course.course_file import NAME, PLATFORMS, BadCourseFile, CourseFile, course_in
-from grader.course.folder import MOST_OTHERS, OWN_FILES, TIMESTAMP, Course, CourseError
+from grader.course.folder import COLLECTED, MOST_OTHERS, OWN_FILES, PLACES, TIMESTAMP, Course, CourseError
 from grader.course.platforms import BadTable, HandedIn, Student, handed_in, roster, without_copy_number
 from grader.course.reading import MAX_BYTES
 from grader.course.shown import plain
 
-COLLECTED = "collected"  # beside submitted/: what handing back needs of a unit's download, and what was replaced
-PLACES, REPLACED = "places.json", "replaced"
+REPLACED = "replaced"  # what stood in submitted/ before, in the unit's folder in COLLECTED
 SHOWN = 12
 LONGEST_NAME = 60
 A_SECOND = datetime.timedelta(seconds=1)
@@ -70,7 +69,7 @@ class Refused(ValueError):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0: taken in. 1: of some students something could not be. 2: refused."""
+    """0: taken in, and what could not be is said. 2: refused."""
     with contextlib.ExitStack() as opened:
         try:
             course = Course()
@@ -164,16 +163,15 @@ def _in_words(unit: str, works: list[Work], students: dict[str, Student], odd: l
             ("Late", [f"{work} ({how})" for work in works if (how := _late(work, assigned, unit))]),
             ("Times that were not understood, and so are not counted as late", unread),
             ("Handed in nothing", [plain(student.name) for student in students.values() if student.id not in there]),
-            ("Extensions of nobody here", [plain(name) for name, of in assigned.extensions
+            ("Extensions for names that nobody here has", [plain(name) for name, of in assigned.extensions
                                            if of == unit and name not in known]),
             ("Not taken in", odd)):
         if names:
-            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-            yield f"{words} ({len(names)}): {', '.join(names[:SHOWN])}{more}"
+            yield f"{words} ({len(names)}): {', '.join(names)}"
 
 
 def _due(work: Work, assigned: CourseFile, unit: str) -> datetime.datetime | None:
-    return assigned.due(work.of.id, unit, work.key)
+    return assigned.due(unit, work.of.id, work.key, work.student.email if work.student else "")
 
 
 def _when(work: Work, assigned: CourseFile, unit: str) -> datetime.datetime | None:
@@ -183,14 +181,14 @@ def _when(work: Work, assigned: CourseFile, unit: str) -> datetime.datetime | No
     """
     if work.student is not None and work.student.when:
         return work.student.when
-    due = assigned.due("", unit)
+    due = assigned.due(unit)
     return due + A_SECOND if due and work.of.late and _due(work, assigned, unit) == due else None
 
 
 def _late(work: Work, assigned: CourseFile, unit: str) -> str:
     """By how much; "" for who was not."""
     when, due = _when(work, assigned, unit), _due(work, assigned, unit)
-    if work.of.late and (due is None or due != assigned.due("", unit)):
+    if work.of.late and (due is None or due != assigned.due(unit)):
         return "says the platform, which knows no extension" if due else "says the platform"
     if when is None or due is None or when <= due:
         return ""
@@ -258,14 +256,6 @@ def _keep_for_handing_back(course: Course, arguments: argparse.Namespace, works:
     folder = course.root / COLLECTED / arguments.unit
     folder.mkdir(parents=True, exist_ok=True)
     now = {work.key: {"id": work.of.id, "name": work.of.name, "place": work.of.place} for work in works}
-    (folder / PLACES).write_text(json.dumps(places_in(folder) | now, indent=1))
+    (folder / PLACES).write_text(json.dumps(course.places(arguments.unit) | now, indent=1), encoding="utf-8")
     if text:
         (folder / "roster.csv").write_text(text, encoding="utf-8")
-
-
-def places_in(folder: Path) -> dict[str, dict[str, str]]:
-    """By what the gradebook knows a student: the platform's number, her name there, and where her files came from."""
-    try:
-        return json.loads((folder / PLACES).read_text())
-    except (OSError, ValueError):
-        return {}

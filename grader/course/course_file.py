@@ -61,16 +61,15 @@ class CourseFile:
     """
 
     title: str = ""
-    platform: str = "folder"
     units: Mapping[str, Assigned] = field(default_factory=dict)
     late: LateRule = LateRule()
     extensions: Mapping[tuple[str, str], datetime.datetime] = field(default_factory=dict)
     withdrawn: frozenset[str] = frozenset()
     zone: datetime.tzinfo = datetime.UTC
 
-    def due(self, student: str, unit: str, email: str = "") -> datetime.datetime | None:
-        """Until when a student may hand in, of whom an extension may name the e-mail, too; None: at any time."""
-        own = self.extensions.get((student, unit)) or self.extensions.get((email, unit))
+    def due(self, unit: str, *names: str) -> datetime.datetime | None:
+        """Until when may hand in whoever goes by one of these names (a number, an e-mail); None: at any time."""
+        own = next((self.extensions[name, unit] for name in names if (name, unit) in self.extensions), None)
         return own or (self.units[unit].due if unit in self.units else None)
 
     def points(self, exercise: str, unit: str, own: float) -> float:
@@ -93,7 +92,7 @@ def read(path: Path, contracts: Mapping[str, Iterable[Contract]]) -> CourseFile:
 def course_in(root: Path) -> CourseFile:
     """What the course.toml of a folder says of the units in its solutions/.  Raises: BadCourseFile, also without one."""
     if not (root / NAME).is_file():
-        raise BadCourseFile(f"there is no {root / NAME}: copy course.example.toml, and change what you want otherwise")
+        raise BadCourseFile(f"there is no {root / NAME}: copy course.example.toml to {NAME}, and edit the copy")
     notebooks = sorted(path for path in (root / "solutions").glob("[0-9]*/*.ipynb") if path.stem == path.parent.name)
     return read(root / NAME, {path.stem: contracts_in(path) for path in notebooks})
 
@@ -104,9 +103,10 @@ class _Reader:
     def __init__(self, path: Path, text: str, contracts: dict[str, list[Contract]]):
         self._path, self._lines, self._contracts = path, text.split("\n"), contracts
         self._zone: datetime.tzinfo = datetime.UTC
+        self._from = 0  # the line in which the table begins that is being read
 
     def course(self, said: dict[str, Any]) -> CourseFile:
-        self._known(said, ("title", "platform", "timezone", "late", "units", "extensions", "withdrawn"), "")
+        self._known(said, ("title", "timezone", "late", "units", "extensions", "withdrawn"), "")
         zone = self._text(said, "timezone", "UTC")
         try:
             self._zone = zoneinfo.ZoneInfo(zone)
@@ -116,9 +116,8 @@ class _Reader:
         units = {unit: self._unit(unit, facts) for unit, facts in self._table(said, "units").items()}
         exercises = {contract.name for known in self._contracts.values() for contract in known}
         withdrawn = self._names(said.get("withdrawn", []), "withdrawn", exercises, "exercise")
-        return CourseFile(self._text(said, "title", ""), self._one_of(said, "platform", PLATFORMS, "folder"), units,
-                          self._late(self._table(said, "late")), dict(self._extensions(self._table(said, "extensions"))),
-                          frozenset(withdrawn), self._zone)
+        late, extensions = self._late(self._table(said, "late")), self._extensions(self._table(said, "extensions"))
+        return CourseFile(self._text(said, "title", ""), units, late, dict(extensions), frozenset(withdrawn), self._zone)
 
     def _unit(self, unit: str, facts: Any) -> Assigned:
         if unit not in self._contracts:
@@ -126,6 +125,7 @@ class _Reader:
                                   f"{_nearest(unit, self._contracts)}")
         if not isinstance(facts, dict):
             raise self._bad(unit, f"[units.{unit}] is expected to have lines such as exercises = \"core\", found {facts!r}")
+        self._from = max(self._line_of(f"units.{unit}") or 0, self._line_of(unit) or 0)
         self._known(facts, ("exercises", "others", "points", "due"), f"units.{unit}")
         contracts = self._contracts[unit]
         names = [contract.name for contract in contracts]
@@ -214,9 +214,13 @@ class _Reader:
 
     def _bad(self, word: str, words: str) -> BadCourseFile:
         """With the line in which the word stands first."""
-        whole = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])")
-        number = next((number for number, line in enumerate(self._lines, 1) if whole.search(line.partition("#")[0])), None)
+        number = self._line_of(word, self._from) or self._line_of(word)
         return BadCourseFile(f"{self._path}{f', line {number}' if number else ''}: {words}")
+
+    def _line_of(self, word: str, first: int = 0) -> int | None:
+        whole = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])")
+        return next((number for number, line in enumerate(self._lines, 1)
+                     if number >= first and whole.search(line.partition("#")[0])), None)
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 import datetime
 import fnmatch
 import glob
+import json
 import os
 import stat
 import sys
@@ -25,6 +26,7 @@ from grader.course.shown import plain
 TIMESTAMP = "timestamp.txt"
 TIMESTAMP_BYTES = 1 << 10
 MOST_OTHERS, NAMED = 3, 10
+COLLECTED, PLACES = "collected", "places.json"  # beside submitted/: of each unit, what came from a platform, by student
 OWN_FILES = (".", "__MACOSX", "Thumbs.db", "desktop.ini")  # how names begin that systems put everywhere
 
 
@@ -83,6 +85,18 @@ class Course:
         before, _, after = str(self.folder(step, student, unit)).partition("\0")
         paths = glob.glob(f"{glob.escape(before)}*{glob.escape(after)}", include_hidden=True)
         return {path[len(before):len(path) - len(after)]: Path(path) for path in paths if os.path.isdir(path)}
+
+    def places(self, unit: str) -> dict[str, dict[str, str]]:
+        """Of whoever was collected from a platform: the platform's "id" and "name", and the "place" of her files there."""
+        try:
+            return json.loads((self.root / COLLECTED / unit / PLACES).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+
+    def by_names(self, unit: str, names: Sequence[str]) -> list[str]:
+        """The same names and patterns, where a platform's number is the student that it stands for."""
+        known = {place["id"]: student for student, place in self.places(unit).items()}
+        return [known.get(name, name) for name in names]
 
     def units(self, *steps: str) -> list[str]:
         """Units that have a notebook in one of these steps."""

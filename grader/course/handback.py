@@ -5,9 +5,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-from grader.course.collect import COLLECTED, places_in
 from grader.course.course_file import PLATFORMS
-from grader.course.folder import Course
+from grader.course.folder import COLLECTED, Course
 from grader.course.platforms import BadTable, Mark, feedback_files, marks_table
 from grader.course.shown import plain
 from grader.course.student_page import page_of
@@ -29,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     course = Course()
     collected = course.root / COLLECTED / arguments.unit
     table = arguments.roster or collected / "roster.csv"
-    places = places_in(collected)
+    places = course.places(arguments.unit)
     try:
         text = table.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -47,9 +46,10 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{arguments.unit}: {len(marks)} students with marks, {rows} of them in the table, feedback for "
           f"{len(marks) - len(without)}.")
     if elsewhere := [mark.student for mark in marks if mark.student not in places]:
-        print(f"Not collected from {arguments.platform}: {', '.join(map(plain, elsewhere[:9]))}. See to these by hand.")
+        print(f"Not collected from {arguments.platform}: {', '.join(map(plain, elsewhere))}. See to these by hand.")
     if without:
-        print(f"No page for {', '.join(map(plain, without[:9]))}: what marking wrote is gone, and --regrade makes it anew")
+        print(f"No page for {', '.join(map(plain, without))}: the marked notebook or its record is missing. "
+              f"`python -m grader autograde {arguments.unit} --regrade` makes both")
     if not arguments.dry_run:
         folder = course.root / HANDED_BACK / arguments.unit
         folder.mkdir(parents=True, exist_ok=True)

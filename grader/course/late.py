@@ -27,22 +27,28 @@ class LatePenalties(AssignLatePenalties):
     """As nbgrader's, which any other rule can still be configured for; with course.toml its rule and its extensions."""
 
     def preprocess(self, nb: NotebookNode, resources) -> tuple[NotebookNode, dict]:
-        root = Path(CourseDirectory(parent=self).root)
+        root, facts = Path(CourseDirectory(parent=self).root), resources["nbgrader"]
         if (root / NAME).is_file():
-            course, facts = course_in(root), resources["nbgrader"]
+            course, folder = course_in(root), Course()
             self.plugin_class = type("ByThisCourseFile", (ByCourseFile,), {"rule": course.late})
             with Gradebook(facts["db_url"]) as gradebook:
-                extend(gradebook, course, facts["student"], facts["assignment"])
+                extend(gradebook, course, facts["student"], facts["assignment"],
+                       _number(folder, facts["assignment"], facts["student"]))
         return super().preprocess(nb, resources)
 
 
-def extend(gradebook: Gradebook, course: CourseFile, student: str, unit: str) -> None:
-    """Enter until when this student may hand in: the unit's due date, and an extension of it."""
+def extend(gradebook: Gradebook, course: CourseFile, student: str, unit: str, number: str) -> None:
+    """Enter until when this student may hand in: the unit's due date, and an extension of it. number: the platform's."""
     submission = gradebook.find_submission(unit, student)
-    due, own = course.due("", unit), course.due(student, unit, submission.student.email or "")
+    due, own = course.due(unit), course.due(unit, student, submission.student.email or "", number)
     gradebook.find_assignment(unit).duedate = due
     submission.extension = own - due if due and own and own != due else None
     gradebook.db.commit()
+
+
+def _number(folder: Course, unit: str, student: str) -> str:
+    """The platform's, of whoever was collected from one."""
+    return folder.places(unit).get(student, {}).get("id", "")
 
 
 def enter_penalty(folder: Course, student: str, unit: str) -> None:
@@ -51,7 +57,7 @@ def enter_penalty(folder: Course, student: str, unit: str) -> None:
         return
     course = course_in(folder.root)
     with folder.gradebook() as gradebook:
-        extend(gradebook, course, student, unit)
+        extend(gradebook, course, student, unit, _number(folder, unit, student))
         submission = gradebook.find_submission(unit, student)
         late = timedelta(seconds=submission.total_seconds_late)
         for notebook in submission.notebooks:

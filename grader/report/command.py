@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     marked = course.folders("autograded_directory", unit=unit)
     not_readable = course.not_readable(unit)
     everyone = sorted({*marked, *course.folders("submitted_directory", unit=unit), *not_readable})
-    students = chosen(everyone, arguments.student)
+    students = chosen(everyone, course.by_names(unit, arguments.student))
     if arguments.student and not students:
         return _complain(MISUSED, f"Nobody called {' or '.join(arguments.student)} handed in {unit}.")
     submissions = [read_submission(student, marked.get(student), unit, not_readable.get(student, ""))
