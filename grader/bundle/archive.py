@@ -14,7 +14,7 @@ import torch
 from grader import hunt
 from grader.checks import PUBLIC_SEED
 from grader.course.assign import RELEASED
-from grader.course.course_file import NAME, BadCourseFile, CourseFile, course_in
+from grader.course.course_file import BadCourseFile, CourseFile, course_if_any
 from grader.course.release import worked_in
 from grader.exercises import EXERCISES, UNITS, stored
 from utils.ranks.fair_clock import processors
@@ -145,7 +145,7 @@ def _text(path: str | Path) -> str:
 def main() -> None:
     archive = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "build" / f"{TOP}.tar.xz"
     try:
-        course = course_in(ROOT) if (ROOT / NAME).is_file() else None
+        course = course_if_any(ROOT)
     except BadCourseFile as error:
         sys.exit(f"Nothing was packed: {error}")
     write(archive, course)

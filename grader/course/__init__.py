@@ -3,6 +3,10 @@
 Before: release: solutions/ to notebooks/. counts: numbers that stand in several places. scaffold: begins a new exercise.
 try_one: tries one.
 
+A course of one's own: course_file: what course.toml says. assigning: a unit's notebook as it assigns it. assign: makes them,
+and says what changes. late: what being late costs. collect: in from a platform. handback: back to it. platforms: their names
+of files, and their tables. student_page: what a student gets back.
+
 Folders: folder: who handed what in. files: opens what students handed in. export: marks as CSV. shown: names of others, made
 harmless.
 

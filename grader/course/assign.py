@@ -30,7 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         course = course_in(root)
         shaped = {unit: assigned(_solutions(root, unit), what, course) for unit, what in course.units.items()}
-        lines = [line for unit, notebook in shaped.items() for line in preview(root, course, course.units[unit], notebook)]
+        lines = [line for unit, notebook in shaped.items()
+                 for line in preview(course, course.units[unit], notebook, _released(root, unit))]
         _refuse_lost_marks(folder, shaped)
     except BadCourseFile as error:
         print(f"Nothing was changed: {error}", file=sys.stderr)
@@ -53,10 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def preview(root: Path, course: CourseFile, unit: Assigned, notebook: NotebookNode) -> Iterator[str]:
-    """What a unit asks of students, and what is otherwise than it was released, line by line."""
-    known = {contract.name: contract for contract in contracts_of(_solutions(root, unit.unit).cells)}
-    now, before = graded(notebook), _released(root, unit.unit)
+def preview(course: CourseFile, unit: Assigned, notebook: NotebookNode, before: dict[str, float] | None) -> Iterator[str]:
+    """What a unit asks of students, and what is otherwise than before, as it was released, line by line."""
+    known, now = {contract.name: contract for contract in contracts_of(notebook.cells)}, graded(notebook)
     minutes = sum(known[name].minutes for name in now)
     due = f", due {local(unit.due, course)}" if unit.due else ", no due date"
     yield f"{unit.unit}: {len(now)} exercises, {minutes} minutes of writing, {sum(now.values()):g} points{due}"

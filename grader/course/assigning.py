@@ -97,24 +97,21 @@ def _without(cells: Sequence[NotebookNode], names: set[str], unit: Assigned) -> 
     """
     own = {f"{name}{part}" for name in names for part in ("", "-contract", "-guess", "-watch", "-check", "-answer", "-read")}
     kept = [cell for cell in cells if cell.id not in own]
-    while gone := _in_the_air(cells, kept):
+    every = _names_set(cells)
+    while gone := _in_the_air(kept, every - _names_set(kept)):
         needed = next((cell for cell in gone if is_solution(cell)), None)
         if needed:
-            missing = sorted(_missing(needed, cells, kept) & names) or sorted(_missing(needed, cells, kept))
+            lost = {*_names_used(needed)} & (every - _names_set(kept))
+            missing = sorted(lost & names) or sorted(lost)
             raise BadCourseFile(f"{name_of(needed)} of {unit.unit} uses {', '.join(missing)}, which would be left out: "
                                 "assign it too, or let the others come solved (others = \"solved\")")
         kept = [cell for cell in kept if cell not in gone]
     return kept
 
 
-def _in_the_air(cells: Sequence[NotebookNode], kept: Sequence[NotebookNode]) -> list[NotebookNode]:
+def _in_the_air(kept: Sequence[NotebookNode], lost: set[str]) -> list[NotebookNode]:
     """Cells that use a name, or compare a prediction, that only cells set which are not kept."""
-    return [cell for cell in kept if cell.cell_type == "code" and not is_check(cell) and _missing(cell, cells, kept)]
-
-
-def _missing(cell: NotebookNode, cells: Sequence[NotebookNode], kept: Sequence[NotebookNode]) -> set[str]:
-    all_of, left = (_names_set(some) for some in (cells, kept))
-    return set(_names_used(cell)) & (all_of - left)
+    return [cell for cell in kept if cell.cell_type == "code" and not is_check(cell) and {*_names_used(cell)} & lost]
 
 
 def _names_set(cells: Sequence[NotebookNode]) -> set[str]:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 from tqdm import tqdm
 
 from grader.course import cluster, pool
-from grader.course.course_file import NAME, BadCourseFile, course_in
+from grader.course.course_file import BadCourseFile, course_if_any
 from grader.course.files import BadFile
 from grader.course.folder import Course, CourseError, Submission
 from grader.course.gradebook import keep, register, scores
@@ -92,8 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     with contextlib.ExitStack() as locks:
         try:
             course, work = Course(arguments.db), Work()
-            if (course.root / NAME).is_file():
-                course_in(course.root)  # what is wrong with it is said before anything is marked
+            course_if_any(course.root)  # what is wrong with it is said before anything is marked
             released = course.units("release_directory")
             handed_in = [unit for unit in released if course.folders("submitted_directory", unit=unit)]
             units = [arguments.unit] if arguments.unit else handed_in

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from grader.course.course_file import NAME, PLATFORMS, BadCourseFile, CourseFile, course_in
+from grader.course.course_file import BadCourseFile, CourseFile, course_if_any
 from grader.course.folder import COLLECTED, MOST_OTHERS, OWN_FILES, PLACES, TIMESTAMP, Course, CourseError
-from grader.course.platforms import BadTable, HandedIn, Student, handed_in, roster, without_copy_number
+from grader.course.platforms import PLATFORMS, BadTable, HandedIn, Student, handed_in, roster, without_copy_number
 from grader.course.reading import MAX_BYTES
 from grader.course.shown import plain
 
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.unit not in course.units("release_directory"):
                 raise Refused(f"there is no released unit {arguments.unit!r}; there are: "
                               f"{', '.join(course.units('release_directory')) or 'none yet'}")
-            assigned = course_in(course.root) if (course.root / NAME).is_file() else CourseFile()
+            assigned = course_if_any(course.root) or CourseFile()
             files, odd = _files(arguments.platform, arguments.download, opened)
             text = arguments.roster.read_text(encoding="utf-8-sig") if arguments.roster else ""
             students = {student.id: student for student in roster(arguments.platform, text, assigned.zone)} if text else {}

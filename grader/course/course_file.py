@@ -2,6 +2,7 @@
 
 import datetime
 import difflib
+import functools
 import re
 import tomllib
 import zoneinfo
@@ -15,7 +16,6 @@ from grader.contracts import CORE, Contract, contracts_in
 NAME = "course.toml"
 ALL = "all"
 SOLVED, LEFT_OUT = OTHERS = "solved", "left out"
-PLATFORMS = ("moodle", "canvas", "folder")
 END_OF_DAY = datetime.time(23, 59, 59)
 
 
@@ -91,10 +91,23 @@ def read(path: Path, contracts: Mapping[str, Iterable[Contract]]) -> CourseFile:
 
 def course_in(root: Path) -> CourseFile:
     """What the course.toml of a folder says of the units in its solutions/.  Raises: BadCourseFile, also without one."""
-    if not (root / NAME).is_file():
+    if (course := course_if_any(root)) is None:
         raise BadCourseFile(f"there is no {root / NAME}: copy course.example.toml to {NAME}, and edit the copy")
+    return course
+
+
+def course_if_any(root: Path) -> CourseFile | None:
+    """The same; None where the folder has no course.toml.  Raises: BadCourseFile."""
+    if not (root / NAME).is_file():
+        return None
     notebooks = sorted(path for path in (root / "solutions").glob("[0-9]*/*.ipynb") if path.stem == path.parent.name)
-    return read(root / NAME, {path.stem: contracts_in(path) for path in notebooks})
+    return _read_once(root / NAME, tuple(notebooks), tuple(path.stat().st_mtime_ns for path in (root / NAME, *notebooks)))
+
+
+@functools.lru_cache(maxsize=1)
+def _read_once(path: Path, notebooks: tuple[Path, ...], changed_ns: tuple[int, ...]) -> CourseFile:
+    """Whoever marks a class asks for each submission, and reads the file again only if something has changed."""
+    return read(path, {notebook.stem: contracts_in(notebook) for notebook in notebooks})
 
 
 class _Reader:
@@ -143,19 +156,13 @@ class _Reader:
         points = self._table(facts, "points")
         self._names(list(points), "points", chosen, f"assigned exercise of {unit}")
         for name, number in points.items():
-            if isinstance(number, bool) or not isinstance(number, (int, float)) or number < 0:
-                raise self._bad(name, f"points of {name}: expected a number that is 0 or more, found {number!r}")
+            self._number(number, name, f"points of {name}")
         return Assigned(unit, tuple(chosen), self._one_of(facts, "others", OTHERS, SOLVED), points,
                         self._time(facts["due"], "due") if "due" in facts else None)
 
     def _late(self, facts: dict[str, Any]) -> LateRule:
         self._known(facts, ("percent_a_day", "most_days"), "late")
-        numbers = {}
-        for name, number in facts.items():
-            if isinstance(number, bool) or not isinstance(number, (int, float)) or number < 0:
-                raise self._bad(name, f"{name}: expected a number that is 0 or more, found {number!r}")
-            numbers[name] = float(number)
-        return LateRule(**numbers)
+        return LateRule(**{name: self._number(number, name, name) for name, number in facts.items()})
 
     def _extensions(self, said: dict[str, Any]) -> Iterable[tuple[tuple[str, str], datetime.datetime]]:
         for student, until in said.items():
@@ -178,6 +185,11 @@ class _Reader:
             raise self._bad(where, f"expected a day or a time without quotation marks, such as 2027-05-03 or "
                                    f"2027-05-03T18:00:00, found {value!r}")
         return (value if value.tzinfo else value.replace(tzinfo=self._zone)).astimezone(datetime.UTC).replace(tzinfo=None)
+
+    def _number(self, value: Any, word: str, what: str) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+            raise self._bad(word, f"{what}: expected a number that is 0 or more, found {value!r}")
+        return float(value)
 
     def _names(self, names: Any, where: str, known: Iterable[str], kind: str) -> list[str]:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

@@ -5,9 +5,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-from grader.course.course_file import PLATFORMS
 from grader.course.folder import COLLECTED, Course
-from grader.course.platforms import BadTable, Mark, feedback_files, marks_table
+from grader.course.platforms import PLATFORMS, BadTable, Mark, feedback_files, marks_table
 from grader.course.shown import plain
 from grader.course.student_page import page_of
 

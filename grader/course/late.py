@@ -9,7 +9,7 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.plugins import BasePlugin
 from nbgrader.preprocessors import AssignLatePenalties
 
-from grader.course.course_file import NAME, CourseFile, LateRule, course_in
+from grader.course.course_file import CourseFile, LateRule, course_if_any
 from grader.course.folder import Course
 
 
@@ -28,8 +28,8 @@ class LatePenalties(AssignLatePenalties):
 
     def preprocess(self, nb: NotebookNode, resources) -> tuple[NotebookNode, dict]:
         root, facts = Path(CourseDirectory(parent=self).root), resources["nbgrader"]
-        if (root / NAME).is_file():
-            course, folder = course_in(root), Course()
+        if course := course_if_any(root):
+            folder = Course()
             self.plugin_class = type("ByThisCourseFile", (ByCourseFile,), {"rule": course.late})
             with Gradebook(facts["db_url"]) as gradebook:
                 extend(gradebook, course, facts["student"], facts["assignment"],
@@ -53,9 +53,8 @@ def _number(folder: Course, unit: str, student: str) -> str:
 
 def enter_penalty(folder: Course, student: str, unit: str) -> None:
     """For one whose submission is as it was when it was marked: what it costs by course.toml as it is now."""
-    if not (folder.root / NAME).is_file():
+    if (course := course_if_any(folder.root)) is None:
         return
-    course = course_in(folder.root)
     with folder.gradebook() as gradebook:
         extend(gradebook, course, student, unit, _number(folder, unit, student))
         submission = gradebook.find_submission(unit, student)
