@@ -90,7 +90,7 @@ def test_of_175b_on_1024_devices_the_top_is_published_practice_and_few_are_looke
 
 def test_all_hidden_still_ends_in_the_neighbourhood():
     found = search(model_named("GPT-3 175B"), "A100", 1024, 1536, assumptions=ALL_HIDDEN)
-    assert (found.best.layout.tp, found.best.layout.pp) == (8, 8) and found.evaluated < 1000
+    assert found.best.layout.tp == 8 and 2 <= found.best.layout.pp <= 8 and found.evaluated < 1000
 
 
 @pytest.mark.parametrize("devices, batch, shape", [(8, 48, SMALL), (12, 48, SMALL), (16, 7, SMALL), (8, 48, MIXED),

@@ -7,13 +7,15 @@ from functools import cached_property
 from utils.checking import require_count, require_flag, require_kind, require_number
 from utils.deadlocks.errors import BadValue
 from utils.figures.tables import Column, Table
+from utils.planner.assumptions import NOTHING_HIDDEN, Assumptions
 from utils.planner.conventions import MEGATRON_18, StateBytes, relative_bubble
 from utils.planner.explained import Explained, explain
 from utils.planner.flows import ORDER, Traffic, require_order
+from utils.planner.frameworks import Framework, as_trained, assumptions_for, framework_named
 from utils.planner.layout import Layout, reasons_against
 from utils.planner.memory import device_memory, in_flight
 from utils.planner.shape import ModelShape
-from utils.planner.times import NOTHING_HIDDEN, Assumptions, days_for_tokens, step_time
+from utils.planner.times import days_for_tokens, step_time
 from utils.planner.traffic import step_traffic
 from utils.planner.utilization import hfu, mfu
 from utils.simulation.cluster import Cluster
@@ -42,8 +44,9 @@ class Plan:
     @cached_property
     def memory(self) -> Explained:
         """Bytes on the fullest device, by category."""
-        return device_memory(self.shape, self.layout, self.global_batch, self.state, self.dropout,
-                             self.assumptions.fused_attention, self.assumptions.number_bytes)
+        known = self.assumptions
+        return device_memory(self.shape, self.layout, self.global_batch, self.state, self.dropout, known.fused_attention,
+                             known.number_bytes, known.logit_bytes, known.fragmentation, known.library_bytes)
 
     @cached_property
     def limit(self) -> Explained:
@@ -60,7 +63,7 @@ class Plan:
     def traffic(self) -> Traffic:
         """What each device sends in a step."""
         return step_traffic(self.shape, self.layout, self.global_batch, self.state, self.cluster.devices_per_node,
-                            self.order, number_bytes=self.assumptions.number_bytes)
+                            self.order, number_bytes=self.assumptions.number_bytes, dispatch=self.assumptions.dispatch)
 
     @cached_property
     def time(self) -> Explained:
@@ -139,16 +142,25 @@ class Plan:
         return f"<p>{self.heading}</p>{self.table._repr_html_()}"
 
 
-def plan(shape: ModelShape, layout: Layout, cluster: Cluster | str, global_batch: int, state: StateBytes = MEGATRON_18,
-         assumptions: Assumptions = NOTHING_HIDDEN, usable: float = 1.0, dropout: bool = True,
-         order: Sequence[str] = ORDER) -> Plan:
+def plan(shape: ModelShape, layout: Layout, cluster: Cluster | str, global_batch: int, state: StateBytes | None = None,
+         assumptions: Assumptions | None = None, usable: float = 1.0, dropout: bool | None = None,
+         order: Sequence[str] = ORDER, framework: str | Framework | None = None, dtype: str = "bfloat16") -> Plan:
     """What a layout of a model on a cluster comes to, for a batch of so many sequences.
 
-    cluster: one of your own, or a ready one's name. state: bytes a parameter. usable: share of the memory that may be used.
-    dropout: its masks are kept. order: which axis fills a node first.
+    cluster: one of your own, or a ready one's name. usable: share of the memory that may be used. order: which axis fills a
+    node first. framework: one of frameworks.FRAMEWORKS, which says what state, assumptions and dropout are, and what the
+    layout's "selective" recomputes, wherever they are not given. dtype: of products, with a framework.
+    state: bytes a parameter (Megatron's 18). assumptions: (nothing hidden). dropout: its masks are kept (they are).
     Raises: TypeError, ValueError with every reason why the layout cannot run; that it does not fit is no error (Plan.fits).
     """
     require_kind("layout", layout, Layout)
+    if framework is not None:
+        framework, layout = framework_named(framework), as_trained(framework, layout)
+        named = cluster if isinstance(cluster, Cluster) else cluster_named(cluster)
+        assumptions = assumptions or assumptions_for(framework, shape, layout, named, dtype)
+        state, dropout = state or framework.state, bool(dropout)
+    state, assumptions = state or MEGATRON_18, assumptions or NOTHING_HIDDEN
+    dropout = True if dropout is None else dropout
     cluster = checked(shape, cluster, global_batch, state, assumptions, usable, dropout, layout.devices)
     require_order(order)
     reasons = reasons_against(layout, shape, layout.devices, global_batch, cluster.devices_per_node)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from utils.checking import require_count, require_flag, require_name, require_number
 from utils.deadlocks.errors import BadType, BadValue
+from utils.planner.assumptions import NOTHING_HIDDEN, Assumptions
 from utils.planner.conventions import MEGATRON_18, StateBytes
 from utils.planner.explained import given
 from utils.planner.flows import ORDER
@@ -22,16 +23,9 @@ from utils.planner.memory import model_state
 from utils.planner.plan import Plan, checked
 from utils.planner.ranking import Ranking, Ruled
 from utils.planner.shape import ModelShape
-from utils.planner.times import (
-    NOTHING_HIDDEN,
-    Assumptions,
-    compute_time,
-    elementwise_time,
-    exposed_times,
-    step_bubble,
-    step_shares,
-)
+from utils.planner.times import exposed_times, step_bubble
 from utils.planner.traffic import step_traffic
+from utils.planner.work import compute_time, elementwise_time, step_shares
 from utils.simulation.cluster import Cluster
 
 SLOWER = "slower than the plans listed"
@@ -69,7 +63,7 @@ class _Search:
         At least: on a mean device, whose parameters and calls do not depend on how chunks deal out the layers.
         """
         traffic = step_traffic(self.shape, layout, self.global_batch, self.state, self.cluster.devices_per_node, axes=axes,
-                               number_bytes=self.assumptions.number_bytes)
+                               number_bytes=self.assumptions.number_bytes, dispatch=self.assumptions.dispatch)
         micro_batches = layout.micro_batches(self.global_batch)
         shares = step_shares(self.shape, layout, self.cluster, self.global_batch, self.assumptions)
         times = exposed_times(traffic.flows, self.cluster, compute, micro_batches, self.assumptions, shares, mean=True)
@@ -208,8 +202,8 @@ def _entries(asked: _Search, layout: Layout, cuts: list[tuple[str, int]], stages
     shape, cluster, batch, assumptions = asked.shape, asked.cluster, asked.global_batch, asked.assumptions
     ways = [replace(layout, recompute=recompute) for recompute in RECOMPUTE]
     computes = [_computes(asked, way, cuts) for way in ways]
-    most_to_hide_behind = replace(layout, recompute="full")  # of which the backward pass is the largest part
-    data = {zero: asked.exposed(replace(most_to_hide_behind, zero=zero), max(map(max, computes)), "DP") for zero in stages}
+    data = {zero: min(asked.exposed(replace(way, zero=zero), max(of_way), "DP")
+                      for way, of_way in zip(ways, computes, strict=True)) for zero in stages}
     for way, of_way in zip(ways, computes, strict=True):
         shares = step_shares(shape, way, cluster, batch, assumptions)
         beside = elementwise_time(shape, way, cluster, batch, assumptions)

@@ -14,6 +14,7 @@ V100 = Device("V100 32 GB", {"float16": 125e12, "float32": 15.7e12}, 32e9, 0.9e1
 HOPPER = {"bfloat16": 989e12, "float16": 989e12, "float8_e4m3fn": 1979e12, "float32": 67e12}
 BLACKWELL = {"bfloat16": 2250e12, "float16": 2250e12, "float8_e4m3fn": 4500e12, "float32": 75e12}
 H100 = Device("H100 SXM", HOPPER, 80e9, 3.35e12, efficiency=0.7)
+H100_500W = Device("H100 SXM 96 GB 500 W", HOPPER, 96e9, 2.4e12, efficiency=0.7)
 H800 = Device("H800", HOPPER, 80e9, 3.35e12, efficiency=0.7)
 H200 = Device("H200 SXM", HOPPER, 141e9, 4.8e12, efficiency=0.7)
 B200 = Device("B200", BLACKWELL, 180e9, 7.7e12, efficiency=0.7)
@@ -41,6 +42,8 @@ CLUSTERS = {cluster.name: cluster for cluster in (
     Cluster("H100 node", H100, 8, 8, NVLINK_H100, source=DATASHEETS),
     Cluster("A100", A100, 4096, 8, NVLINK_A100, HDR, topology=FatTree(20), algorithm=RAILS, source=DATASHEETS),
     Cluster("H100", H100, 4096, 8, NVLINK_H100, NDR, topology=FatTree(32), algorithm=RAILS, source=DATASHEETS),
+    Cluster("H100 500 W", H100_500W, 4096, 8, NVLINK_H100, NDR, topology=FatTree(32), algorithm=RAILS,
+            source=f"{DATASHEETS}; torchtitan's H100 with HBM2e and less power"),
     Cluster("H100 tapered", H100, 4096, 8, NVLINK_H100, NDR, topology=FatTree(32, taper=2.0), algorithm=RAILS,
             source=DATASHEETS),
     Cluster("V100", V100, 4096, 8, NVLINK_V100, EDR, topology=FatTree(32), algorithm=RAILS, source=DATASHEETS),
