@@ -62,8 +62,9 @@ class Assumptions:
     traffic lengthens the computation, whose processors and memory it uses.
     rails: how many ports to other nodes one group's ring may use; None: those of its neighbours in a node, as NCCL does; on
     a torus of a device's own, two for each dimension that the group spans (1: one way round, one dimension).
-    link_efficiency: share of the data sheet's bandwidth that collectives reach. dispatch: to whom a token is sent: to each
-    of its "experts", or once to each of their "nodes", whose devices pass it on.
+    link_efficiency: share of the data sheet's bandwidth that collectives reach. call_s: what starting a collective costs,
+    beside its links' latencies. gathered_input_bytes: of a number that TP gathers; None: as it sends others. dispatch: to
+    whom a token is sent: to each of its "experts", or once to each of their "nodes", whose devices pass it on.
     fused_attention: scores never leave the chip, and the backward pass makes them again: half of a forward pass of the
     core (FlashAttention-2, 2307.08691). causal: scores that the mask leaves out are skipped, and counted neither in
     times nor in MFU and HFU; a kernel skips blocks, so not quite all of them.
@@ -75,9 +76,10 @@ class Assumptions:
     least 2 (of 8-bit runs too). Weights and gradients: see StateBytes. attention_again: as in ModelShape.hardware_flops,
     for HFU.
     logit_bytes: kept for each logit when the loss is computed: 4 one fp32 copy; 10 16-bit logits, their fp32 copy and its
-    gradient; 0 a loss that makes them in pieces. fragmentation: bytes that the allocator holds and cannot use, as a share of
-    those in use. library_bytes: what the framework takes by itself: context, workspaces, communication buffers.
-    Raises: TypeError, ValueError.
+    gradient; 0 a loss that makes them in pieces. fragmentation: bytes that the allocator holds and cannot use, as a share
+    of those in use. operand_bytes: of a product's input that is kept for the backward pass; None: as other numbers
+    (Transformer Engine keeps the 8-bit one). library_bytes: what the framework takes by itself: context, workspaces,
+    communication buffers. Raises: TypeError, ValueError.
     """
 
     hidden_tp: float = 0.0
@@ -95,6 +97,8 @@ class Assumptions:
     pipelined_tp: float = 0.0
     contention: float = 0.0
     link_efficiency: float = 1.0
+    call_s: float = 0.0
+    gathered_input_bytes: float | None = None
     dispatch: str = "experts"
     attention_efficiency: float | None = None
     memory_efficiency: float = 1.0
@@ -102,6 +106,7 @@ class Assumptions:
     logit_bytes: float = 4
     fragmentation: float = 0.0
     library_bytes: float = 0.0
+    operand_bytes: float | None = None
 
     def __post_init__(self):
         for what in [field.name for field in fields(self) if field.name.startswith("hidden_")] + ["pipelined_tp"]:
@@ -120,9 +125,10 @@ class Assumptions:
                 require_positive(what, getattr(self, what))
                 if getattr(self, what) > 1:
                     raise BadValue(f"{what} is a share of the peak, at most 1; got {getattr(self, what)}")
-        if self.activation_bytes is not None:
-            require_positive("activation_bytes", self.activation_bytes)
-        for what in ("contention", "logit_bytes", "fragmentation", "library_bytes"):
+        for what in ("activation_bytes", "operand_bytes", "gathered_input_bytes"):
+            if getattr(self, what) is not None:
+                require_positive(what, getattr(self, what))
+        for what in ("contention", "call_s", "logit_bytes", "fragmentation", "library_bytes"):
             _not_negative(what, getattr(self, what))
         require_name("dispatch", self.dispatch, DISPATCH)
         require_kind("kernels", self.kernels, Kernels)

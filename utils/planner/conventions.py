@@ -56,6 +56,8 @@ DEEPSPEED_20 = StateBytes("20 bytes a parameter", 2, 2, 16, "DeepSpeed's ZeRO-2 
 BFLOAT16_8 = StateBytes("8 bytes a parameter, all in bfloat16", 2, 2, 4, "parameters, gradients, Adam's moments in bfloat16")
 FSDP_16 = StateBytes("16 bytes a parameter, all in fp32, gathered in bfloat16", 4, 4, 8,
                      "FSDP2's MixedPrecisionPolicy: bfloat16 parameters, float32 reduction", gathered=2, reduced=4)
+XLA_14 = StateBytes("14 bytes a parameter, gradients in bfloat16", 4, 2, 8, "MaxText: fp32 weights, sent in bfloat16",
+                    gathered=2, reduced=2)
 PLAIN_16 = StateBytes("16 bytes a parameter, all in fp32", 4, 4, 8, "parameters, gradients, Adam's two moments in fp32")
 
 

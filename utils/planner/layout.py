@@ -8,7 +8,7 @@ from utils.planner.shape import ModelShape
 
 SCHEDULES = ("GPipe", "1F1B", "interleaved", "ZB-H1", "ZB-H2")
 RECOMPUTE = ("none", "selective", "full")  # what a search tries
-WAYS_TO_RECOMPUTE = (*RECOMPUTE, "products")
+WAYS_TO_RECOMPUTE = (*RECOMPUTE, "products", "elementwise")
 ZERO_STAGES = (0, 1, 2, 3)
 
 
@@ -19,11 +19,11 @@ class Layout:
     zero: stage 0–3 (1 is Megatron's distributed optimizer). shard: how many of the dp·cp ranks share one copy of what ZeRO
     shards, neighbours; the others have copies of it (FSDP's hybrid sharding, MiCS); None: all of them. chunks: model chunks
     a device ("v"), above 1 for the interleaved schedule only. micro_batch: sequences at once. recompute: none, selective
-    (attention core), products (every second product with weights, and what lies between) or full (every layer);
-    recompute_layers: of so many layers of each device only (None: all). reshard: with ZeRO-3, whether gathered parameters
-    are let go after each use; False: they stay from the first micro-batch to the last, and so do whole gradients, as FSDP
-    does beside a pipeline. uneven_stages: stages may differ by a layer, and the first and the last may have none, as Llama
-    3's; memory and time are those of the fullest and the slowest.
+    (attention core), products (every second product with weights, and what lies between), elementwise (all but products
+    with weights) or full (every layer); recompute_layers: of so many layers of each device only (None: all). reshard: with
+    ZeRO-3, whether gathered parameters are let go after each use; False: they stay from the first micro-batch to the last,
+    and so do whole gradients, as FSDP does beside a pipeline. uneven_stages: stages may differ by a layer, and the first
+    and the last may have none, as Llama 3's; memory and time are those of the fullest and the slowest.
     Raises: TypeError, ValueError for what can never work, whatever the model.
     """
 

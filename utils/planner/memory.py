@@ -26,7 +26,7 @@ IN_FLIGHT = {"GPipe": ("m", "Huang 2019, 1811.06965"), "1F1B": ("min(p - i, m)",
 
 def device_memory(shape: ModelShape, layout: Layout, global_batch: int, state: StateBytes, dropout: bool = True,
                   fused_attention: bool = False, number_bytes: float = 2, logit_bytes: float = 4, fragmentation: float = 0,
-                  library_bytes: float = 0) -> Explained:
+                  library_bytes: float = 0, operand_bytes: float | None = None) -> Explained:
     """Bytes on the fullest device, by category.
 
     global_batch: sequences a step. state: bytes a parameter, such as conventions.ZERO_16. dropout: its masks are kept, as
@@ -43,13 +43,14 @@ def device_memory(shape: ModelShape, layout: Layout, global_batch: int, state: S
     require_flag("fused_attention", fused_attention)
     require_positive("number_bytes", number_bytes)
     stages = memory_by_stage(shape, layout, global_batch, state, dropout, fused_attention, number_bytes, False, logit_bytes,
-                             fragmentation, library_bytes)
+                             fragmentation, library_bytes, operand_bytes)
     return max(stages, key=float)
 
 
 def memory_by_stage(shape: ModelShape, layout: Layout, global_batch: int, state: StateBytes, dropout: bool = True,
                     fused_attention: bool = False, number_bytes: float = 2, all_stages: bool = True, logit_bytes: float = 4,
-                    fragmentation: float = 0, library_bytes: float = 0) -> list[Explained]:
+                    fragmentation: float = 0, library_bytes: float = 0,
+                    operand_bytes: float | None = None) -> list[Explained]:
     """Bytes on a device at each place of the pipeline; arguments as for device_memory.
 
     all_stages=False: only at the last, and at the first with each mixture of layers, which is the fullest of its kind,
@@ -64,7 +65,8 @@ def memory_by_stage(shape: ModelShape, layout: Layout, global_batch: int, state:
     devices = []
     for place in chosen:
         parts = [*model_state(shape, layout, state, place),
-                 activations(shape, layout, micro_batches, dropout, fused_attention, place, number_bytes, logit_bytes)]
+                 activations(shape, layout, micro_batches, dropout, fused_attention, place, number_bytes, logit_bytes,
+                             operand_bytes)]
         if fragmentation:
             parts.append(explain("held by the allocator, not in use", "bytes", "share*used", share=fragmentation,
                                  used=sum(map(float, parts))))
@@ -219,24 +221,27 @@ def in_flight(layout: Layout, micro_batches: int, place: int = 0) -> Explained:
 
 
 def activations(shape: ModelShape, layout: Layout, micro_batches: int, dropout: bool = True, fused_attention: bool = False,
-                place: int = 0, number_bytes: float = 2, logit_bytes: float = 4) -> Explained:
+                place: int = 0, number_bytes: float = 2, logit_bytes: float = 4,
+                operand_bytes: float | None = None) -> Explained:
     """Bytes of activations on a device: layers times micro-batches in flight, what is computed again, embedding, logits."""
     dense, moe = device_layers(shape, layout.pp, layout.chunks)[place]
     flying = in_flight(layout, micro_batches, place)
     parts = []
     for count, with_experts in ((dense, False), (moe, True)):
         if count:
-            layer = layer_activations(shape, layout, with_experts, dropout, fused_attention, number_bytes)
+            layer = layer_activations(shape, layout, with_experts, dropout, fused_attention, number_bytes,
+                                      operand_bytes)
             name = f"{count} layers" + " with experts" * with_experts
             share = layout.recomputed_share(shape.layers)
             if share == 1 or layout.recompute == "none":
                 parts.append(explain(name, "bytes", "layers*flying*layer", layers=count, flying=flying, layer=layer))
             else:
                 whole = layer_activations(shape, replace(layout, recompute="none", recompute_layers=None), with_experts,
-                                          dropout, fused_attention, number_bytes)
+                                          dropout, fused_attention, number_bytes, operand_bytes)
                 parts.append(explain(name, "bytes", "layers*flying*(share*layer + (1 - share)*whole)", layers=count,
                                      flying=flying, layer=layer, whole=whole, share=share))
-    parts += _computed_again(layout, _layer_parts(shape, layout, moe > 0, dropout, fused_attention, number_bytes))
+    parts += _computed_again(layout, _layer_parts(shape, layout, moe > 0, dropout, fused_attention, number_bytes,
+                                                  operand_bytes))
     common = {"B": layout.micro_batch, "c": layout.cp, "t": layout.tp, "T": _split(layout), "z": number_bytes}
     if place == 0 and dropout:
         parts.append(shape.explain("embedding's dropout mask", "bytes", "flying*B*s/c*h/T", KORTHIKANTI, flying=flying,
@@ -255,12 +260,13 @@ def _split(layout: Layout) -> int:
 
 def _computed_again(layout: Layout, layer: tuple[Explained, ...]) -> list[Explained]:
     """What one layer needs while its forward runs again."""
-    again = {"none": [], "selective": [layer[SCORES]], "products": layer, "full": layer}[layout.recompute]
+    again = {"none": [], "selective": [layer[SCORES]]}.get(layout.recompute, layer)
     return [total("one layer computed again", "bytes", again)] if again else []
 
 
 def layer_activations(shape: ModelShape, layout: Layout, moe: bool = False, dropout: bool = True,
-                      fused_attention: bool = False, number_bytes: float = 2) -> Explained:
+                      fused_attention: bool = False, number_bytes: float = 2,
+                      operand_bytes: float | None = None) -> Explained:
     """Bytes that one layer keeps of one micro-batch.
 
     For GPT sbh(34 + 5as/h); TP sbh(10 + 24/t + 5as/(ht)); with SP all of it /t; selective recomputation leaves out 5as/h;
@@ -273,38 +279,49 @@ def layer_activations(shape: ModelShape, layout: Layout, moe: bool = False, drop
     if layout.recompute == "full":
         return shape.explain("input of a layer", "bytes", "z*B*s/c*h/T", KORTHIKANTI, B=layout.micro_batch, c=layout.cp,
                              z=number_bytes, T=_split(layout))
-    if layout.recompute == "products":
-        columns = "k*x*(m - 1)/2" if moe else "f*(m - 1)/2"
-        kept = f"z*B*s/c*(2*h/T + (2*a*d + g*d + {columns})/t)"
-        return shape.explain("every second product of a layer", "bytes", kept, "our own count", B=layout.micro_batch,
-                             c=layout.cp, t=layout.tp, z=number_bytes, T=_split(layout))
-    parts = list(_layer_parts(shape, layout, moe, dropout, fused_attention, number_bytes))
+    if layout.recompute in KEPT_PRODUCTS:
+        name, attention, ffn = KEPT_PRODUCTS[layout.recompute]
+        columns = ffn.replace("f", "k*x") if moe else ffn
+        return shape.explain(name, "bytes", f"z*B*s/c*(2*h/T + ({attention} + {columns})/t)", "our own count",
+                             B=layout.micro_batch, c=layout.cp, t=layout.tp, z=number_bytes, T=_split(layout))
+    parts = list(_layer_parts(shape, layout, moe, dropout, fused_attention, number_bytes, operand_bytes))
     if layout.recompute == "selective":
         del parts[SCORES]
     return total("activations of a layer", "bytes", parts)
 
 
+# What is kept of the products with weights, beside the layer's input and its attention's output.
+KEPT_PRODUCTS = {"products": ("every second product of a layer", "2*a*d + g*d", "f*(m - 1)/2"),
+                 "elementwise": ("products of a layer", "a*d + 2*g*d", "f*(m - 1)")}
 SCORES = 1  # the attention core's place among a layer's parts
 
 
 def _layer_parts(shape: ModelShape, layout: Layout, moe: bool, dropout: bool, fused: bool,
-                 number_bytes: float) -> tuple[Explained, ...]:
+                 number_bytes: float, operand_bytes: float | None) -> tuple[Explained, ...]:
     return _activation_parts(shape, layout.micro_batch, layout.cp, layout.tp, _split(layout), moe, dropout, fused,
-                             number_bytes)
+                             number_bytes, operand_bytes)
 
 
 @functools.cache
 def _activation_parts(shape: ModelShape, micro_batch: int, cp: int, tp: int, whole_over: int, moe: bool, dropout: bool,
-                      fused: bool, number_bytes: float) -> tuple[Explained, ...]:
-    """z bytes a number (two, in print), one a mask. Whole without SP: inputs of norms, attention, FFN, and masks.
+                      fused: bool, number_bytes: float, operand_bytes: float | None) -> tuple[Explained, ...]:
+    """z bytes a number (two, in print), o an input of a product, one a mask.
 
-    Experts: as many tokens on every rank (balanced).
+    Whole without SP: inputs of norms, attention, FFN, and masks. Experts: as many tokens on every rank (balanced).
     """
     values = {"B": micro_batch, "c": cp, "t": tp, "T": whole_over, "mask": int(dropout), "z": number_bytes}
-    attention = ("B*s/c*(z*(q + u + r) + (2*z*a*(d + r) + 2*z*a*d)/t)" if shape.latent_rank
-                 else "B*s/c*(2*z*a*d/t + 2*z*max(g/t, 1)*d)")
-    ffn = "B*s/c*(z*k*h/T + z*m*x*(k + S)/t)" if moe else "B*s/c*z*m*f/t"
     core = "B*s/c*4*a/t" if fused else "B*s/c*(z + (z + 1)*mask)*a*y/t"
-    lines = {"inputs of norms, attention, FFN, and masks": "B*s/c*(z*n + z*min(n, 2) + mask*2)*h/T", "attention core": core,
+    if operand_bytes in (None, number_bytes):
+        inputs = "B*s/c*(z*n + z*min(n, 2) + mask*2)*h/T"
+        attention = ("B*s/c*(z*(q + u + r) + (2*z*a*(d + r) + 2*z*a*d)/t)" if shape.latent_rank
+                     else "B*s/c*(2*z*a*d/t + 2*z*max(g/t, 1)*d)")
+        ffn = "B*s/c*(z*k*h/T + z*m*x*(k + S)/t)" if moe else "B*s/c*z*m*f/t"
+    else:
+        values["o"] = operand_bytes
+        inputs = "B*s/c*(z*n + o*min(n, 2) + mask*2)*h/T"
+        attention = ("B*s/c*(o*(q + u) + z*r + (2*z*a*(d + r) + (z + o)*a*d)/t)" if shape.latent_rank
+                     else "B*s/c*((z + o)*a*d/t + 2*z*max(g/t, 1)*d)")
+        ffn = "B*s/c*(o*k*h/T + (z*(m - 1) + o)*x*(k + S)/t)" if moe else "B*s/c*(z*(m - 1) + o)*f/t"
+    lines = {"inputs of norms, attention, FFN, and masks": inputs, "attention core": core,
              "queries, keys, values, output": attention, "experts" if moe else "FFN": ffn}
     return tuple(shape.explain(name, "bytes", formula, KORTHIKANTI, **values) for name, formula in lines.items())

@@ -17,7 +17,7 @@ NARAYANAN = "Narayanan 2021, 2104.04473, appendix"
 DEEPSEEK = "DeepSeek-V3, 2412.19437, 2.1.1"
 KORTHIKANTI = "Korthikanti 2022, 2205.05198, appendix A"
 # How much of the forward pass of a layer's products with weights runs again, by what is recomputed.
-AGAIN_IN_PRODUCTS = {"none": 0, "selective": 0, "products": 1 / 2, "full": 1}
+AGAIN_IN_PRODUCTS = {"none": 0, "selective": 0, "elementwise": 0, "products": 1 / 2, "full": 1}
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,11 @@ class ModelShape:
     def expert_size(self) -> int:
         """Columns of the hidden layer of one expert."""
         return self.expert_ffn or self.ffn_size
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether it is built as most models since 2022 (RMSNorm, gated FFN): trained with fused attention, no dropout."""
+        return self.gated or self.norm_vectors < 2
 
     @property
     def moe_layers(self) -> int:
@@ -284,8 +289,8 @@ class ModelShape:
                        attention_again: float = 1) -> Explained:
         """FLOPs that the devices really do in a step: the model's, and what is computed again in the backward pass.
 
-        recompute: "none", "selective" (the attention core), "products" (every second product with weights, as torchtitan's
-        selective checkpointing of operations), "full" (all layers; not the logits).
+        recompute: "none", "selective" and "elementwise" (the attention core), "products" (every second product with
+        weights, as torchtitan's selective checkpointing of operations), "full" (all layers; not the logits).
         attention_again: passes of the attention core that selective recomputation adds. It is one forward; Korthikanti's
         appendix A counts as if it were three (s/(3h) for s/(6h)): give 3 to reproduce that paper's HFU.
         Source: full: 96BLsh²(1 + s/(6h) + V/(16hL)), 2104.04473.
@@ -295,8 +300,9 @@ class ModelShape:
         if attention_again < 0:
             raise BadValue(f"attention_again counts passes, from 0; got {attention_again}")
         layers = sum(map(float, self._layer_flops(batch, causal)))
-        again = {"none": [], "selective": [explain("attention core again", "FLOP", "passes*core", KORTHIKANTI,
-                                                   passes=attention_again, core=self.attention_core_flops(batch, causal))],
+        core = [explain("attention core again", "FLOP", "passes*core", KORTHIKANTI, passes=attention_again,
+                        core=self.attention_core_flops(batch, causal))]
+        again = {"none": [], "selective": core, "elementwise": core,
                  "products": [explain("half of the products again", "FLOP", "(layers - core)/2", layers=layers,
                                       core=self.attention_core_flops(batch, causal))],
                  "full": [total("all layers again", "FLOP", self._layer_flops(batch, causal), NARAYANAN)]}[recompute]

@@ -10,6 +10,7 @@ from utils.checking import require_count, require_name, require_positive
 from utils.costs.tables import read_table
 from utils.deadlocks.errors import BadValue
 from utils.figures.tables import Column, Table
+from utils.planner.frameworks import ALIASES, FRAMEWORKS, usual_framework
 from utils.planner.layout import Layout
 from utils.planner.plan import Plan, plan
 from utils.planner.published import MODELS
@@ -72,8 +73,12 @@ def _step(number: int, row: Mapping[str, Any]) -> PublishedStep:
                     schedule="interleaved" if chunks > 1 else "1F1B", recompute=row.get("recompute") or "none",
                     uneven_stages=True)
     memory = row.get("printed_memory_GiB")
-    return PublishedStep(name, row.get("source") or "", _shape(row), layout, _cluster(name, row), row["global_batch"],
-                         row.get("dtype") or "bfloat16", row["printed_step_s"], memory and memory * GIB)
+    cluster = _cluster(name, row)
+    framework = row.get("framework") or row.get("source")
+    if framework not in FRAMEWORKS and framework not in ALIASES:  # a table of several, or one that is not known here
+        framework = usual_framework(layout, cluster).name
+    return PublishedStep(name, framework, _shape(row), layout, cluster, row["global_batch"], row.get("dtype") or "bfloat16",
+                         row["printed_step_s"], memory and memory * GIB)
 
 
 def _parsed(value: Any) -> Any:

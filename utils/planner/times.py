@@ -156,7 +156,9 @@ def flow_time(flow: Flow, cluster: Cluster, assumptions: Assumptions = NOTHING_H
         formula = "calls*((k - 1)*alpha_inside + (n - k)*alpha + M/n*((k - 1)/inside + (n - k)/outside))"
         return explain(flow.what, "s", formula, THAKUR, **values)
     beta = given(1 / (_speed(flow, cluster, assumptions.rails) * reached), "s/byte")
-    return explain(flow.what, "s", f"calls*({RING_TIME[flow.op]})", THAKUR, **values, beta=beta)
+    start = "start + " if assumptions.call_s and flow.op in RINGS else ""
+    return explain(flow.what, "s", f"calls*({start}{RING_TIME[flow.op]})", THAKUR, **values, beta=beta,
+                   start=assumptions.call_s)
 
 
 def _slowest(flow: Flow, cluster: Cluster) -> Link:

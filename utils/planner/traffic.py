@@ -26,12 +26,14 @@ ZERO = "Rajbhandari et al. 2020 (1910.02054), section 7"
 
 def step_traffic(shape: ModelShape, layout: Layout, global_batch: int, state: StateBytes, devices_per_node: int,
                  order: Sequence[str] = ORDER, scatter_gather: bool = True, axes: Sequence[str] = AXES,
-                 number_bytes: float = 2, dispatch: str = "experts") -> Traffic:
+                 number_bytes: float = 2, dispatch: str = "experts",
+                 gathered_input_bytes: float | None = None) -> Traffic:
     """What the devices of a layout send each other in one step.
 
     order: axes from the innermost, which fill a node first. scatter_gather: without sequence parallelism, tensor-parallel
     ranks pass a t-th of the stage's output each (2104.04473, section 4.1), not all of it; what gathers it again is in TP.
-    axes: those that are wanted. number_bytes: of a number that TP, CP, EP, PP send. dispatch: as in Assumptions.
+    axes: those that are wanted. number_bytes: of a number that TP, CP, EP, PP send. dispatch, gathered_input_bytes:
+    as in Assumptions.
     """
     for what, value, kind in (("shape", shape, ModelShape), ("layout", layout, Layout), ("state", state, StateBytes)):
         require_kind(what, value, kind)
@@ -42,7 +44,8 @@ def step_traffic(shape: ModelShape, layout: Layout, global_batch: int, state: St
         require_name("axis", axis, AXES)
     micro_batches = max(layout.micro_batches(global_batch), 1)
     require_name("dispatch", dispatch, DISPATCH)
-    step = _Step(shape, layout, micro_batches, state, devices_per_node, tuple(order), scatter_gather, number_bytes, dispatch)
+    step = _Step(shape, layout, micro_batches, state, devices_per_node, tuple(order), scatter_gather, number_bytes, dispatch,
+                 gathered_input_bytes or number_bytes)
     kinds = {"TP": _tensor, "CP": _context, "EP": _experts, "PP": _pipeline, "DP": _data}
     return Traffic(tuple(flow for axis in axes for flow in kinds[axis](step) if flow.group.members > 1))
 
@@ -57,6 +60,7 @@ class _Step(NamedTuple):
     scatter_gather: bool
     number_bytes: float
     dispatch: str
+    gathered_input_bytes: float
 
     def group(self, *axes: str) -> Group:
         return group_of(axes, self.layout, self.devices_per_node, self.order)
@@ -88,12 +92,14 @@ def _tensor(step: _Step) -> list[Flow]:
     computed; SP must gather that input again, which was kept in shards, and can do so at the same time.
     """
     group, hidden = step.group("tp"), step.payload("hidden states", "z*B*s/c*h")
+    inputs = hidden if step.gathered_input_bytes == step.number_bytes else \
+        step.payload("hidden states, gathered", "o*B*s/c*h", o=step.gathered_input_bytes)
     forwards = 2 if step.layout.recompute == "full" else 1
     each = 1 if step.shape.parallel_ffn else 2
 
     def flow(what: str, op: str, times: int, beside: str = "", source: str = MEGATRON) -> Flow:
         calls, most = step.layer_calls(times)
-        return Flow("TP", what, op, group, calls, hidden, beside, source, most)
+        return Flow("TP", what, op, group, calls, inputs if op == "all_gather" else hidden, beside, source, most)
 
     if step.layout.sequence_parallel:
         alone = [flow("gather, in the way", "all_gather", each * (forwards + 1), source=KORTHIKANTI),

@@ -17,7 +17,7 @@ from utils.planner.shape import AGAIN_IN_PRODUCTS, ModelShape
 from utils.simulation.cluster import Cluster
 
 # Forward passes of the elementwise work, and of the attention core's, that a step is worth.
-PASSES = {"none": (3, 3), "selective": (3, 4), "products": (4, 3), "full": (4, 4)}
+PASSES = {"none": (3, 3), "selective": (3, 4), "elementwise": (4, 4), "products": (4, 3), "full": (4, 4)}
 
 
 class _Flops(NamedTuple):
@@ -36,7 +36,7 @@ def _flops(shape: ModelShape, global_batch: int, recompute: str, share: float, f
     core = float(shape.attention_core_flops(global_batch, causal))
     scores = core / 2 if fused else 0.0
     again = share * (float(shape.hardware_flops(global_batch, recompute, causal)) - model) + scores
-    runs = 3 + share * (recompute in ("selective", "full"))
+    runs = 3 + share * (PASSES[recompute][1] - 3)
     return _Flops(model - logits, logits, again, core * runs + scores)
 
 
@@ -149,7 +149,7 @@ def _product_bytes(shape: ModelShape, layout: Layout, assumptions: Assumptions, 
     casts = kernels.cast_bytes if size < 2 else 0
     if not kernels.operands and not casts:
         return []
-    inputs, outputs = _operands(shape, layout.tp)
+    inputs, outputs = _operands(shape, layout.tp, 1)
     again = AGAIN_IN_PRODUCTS[layout.recompute] * layout.recomputed_share(shape.layers)
     values = {"inputs": inputs, "outputs": outputs, "P": layer_parameters(shape, bool(shape.experts), layout.tp, layout.ep),
               "B": layout.micro_batch, "c": layout.cp, "passes": 3 + again}
@@ -157,25 +157,28 @@ def _product_bytes(shape: ModelShape, layout: Layout, assumptions: Assumptions, 
     if kernels.operands:
         parts.append(shape.explain("operands and results of products", "bytes",
                                    "passes*(o*inputs + z*outputs + o*P*c/(B*s))", o=size, z=2, **values))
-    if casts:
+    if casts:  # before they are gathered
+        values["inputs"], values["outputs"] = _operands(shape, layout.tp, layout.tp if layout.sequence_parallel else 1)
         parts.append(shape.explain("operands made in 8 bits", "bytes", "each*(passes - 1)/2*(inputs + outputs + P*c/(B*s))",
                                    each=casts, **values))
     return parts
 
 
 @functools.cache
-def _operands(shape: ModelShape, tp: int) -> tuple[Explained, Explained]:
-    """Numbers that the products of a layer read of a token, and write."""
+def _operands(shape: ModelShape, tp: int, whole_over: int) -> tuple[Explained, Explained]:
+    """Numbers that the products of a layer read of a token, and write; of those of width h one in whole_over."""
     if shape.latent_rank:
-        read, written = "h + q + u + a*d/t", "q + u + r + (a*(d + r) + 2*a*d)/t + h"
+        read, written = "h/T + q + u + a*d/t", "q + u + r + (a*(d + r) + 2*a*d)/t + h/T"
     else:
-        read, written = "h + a*d/t", "(a + 2*g)*d/t + h"
+        read, written = "h/T + a*d/t", "(a + 2*g)*d/t + h/T"
     if shape.experts:
-        read, written = f"{read} + (k + S)*(h + x/t)", f"{written} + (k + S)*((m - 1)*x/t + h)"
+        read, written = f"{read} + (k + S)*(h/T + x/t)", f"{written} + (k + S)*((m - 1)*x/t + h/T)"
     else:
-        read, written = f"{read} + h + f/t", f"{written} + (m - 1)*f/t + h"
-    return (shape.explain("numbers that products read", "", read, t=tp),
-            shape.explain("numbers that products write", "", written, t=tp))
+        read, written = f"{read} + h/T + f/t", f"{written} + (m - 1)*f/t + h/T"
+    if whole_over == 1:
+        read, written = read.replace("h/T", "h"), written.replace("h/T", "h")
+    return (shape.explain("numbers that products read", "", read, t=tp, T=whole_over),
+            shape.explain("numbers that products write", "", written, t=tp, T=whole_over))
 
 
 @functools.cache
