@@ -156,9 +156,15 @@ def flow_time(flow: Flow, cluster: Cluster, assumptions: Assumptions = NOTHING_H
         formula = "calls*((k - 1)*alpha_inside + (n - k)*alpha + M/n*((k - 1)/inside + (n - k)/outside))"
         return explain(flow.what, "s", formula, THAKUR, **values)
     beta = given(1 / (_speed(flow, cluster, assumptions.rails) * reached), "s/byte")
+    formula = RING_TIME[flow.op]
+    if flow.op in RINGS and flow.group.crosses and flow.group.per_node > 1:  # the slower of a step inside and one outside
+        inner = given(1 / (_inside_ring_speed(flow, cluster, assumptions.rails) * reached), "s/byte")
+        values |= {"alpha_inside": cluster.inside.latency_s, "beta_inside": inner}
+        size = "M" if flow.op == "ring hops" else "M/n"
+        formula = formula.replace(f"(alpha + {size}*beta)",
+                                  f"max(alpha + {size}*beta, alpha_inside + {size}*beta_inside)")
     start = "start + " if assumptions.call_s and flow.op in RINGS else ""
-    return explain(flow.what, "s", f"calls*({start}{RING_TIME[flow.op]})", THAKUR, **values, beta=beta,
-                   start=assumptions.call_s)
+    return explain(flow.what, "s", f"calls*({start}{formula})", THAKUR, **values, beta=beta, start=assumptions.call_s)
 
 
 def _slowest(flow: Flow, cluster: Cluster) -> Link:
@@ -180,16 +186,27 @@ def _speed(flow: Flow, cluster: Cluster, rails: int | None) -> float:
     if not flow.group.crosses:
         return inside_speed(cluster)
     if flow.op in RINGS:
-        return ring_speed(cluster, link, flow.group.per_node, rails)
+        return _outside_ring_speed(flow, cluster, link, rails)
     return link.bytes_per_s / (cluster.devices_per_node if link.shared else 1)
 
 
-def ring_speed(cluster: Cluster, link: Link, per_node: int, rails: int | None = 1) -> float:
-    """Bytes a second between neighbours of a ring that has `per_node` ranks in each node and crosses nodes by `link`."""
-    ports = 2 * len(cluster.topology.shape) if isinstance(cluster.topology, Torus) else per_node
-    users = max(cluster.devices_per_node // per_node, 1)
-    speed = link.bytes_per_s / users if link.shared else link.bytes_per_s * min(rails or ports, ports)
-    return min(speed, inside_speed(cluster)) if per_node > 1 else speed
+def _ring_ports(flow: Flow, cluster: Cluster, rails: int | None) -> int:
+    """How many rings, each through a port of its own, a group has between its nodes."""
+    ports = 2 * len(cluster.topology.shape) if isinstance(cluster.topology, Torus) else flow.group.per_node
+    return min(rails or ports, ports)
+
+
+def _outside_ring_speed(flow: Flow, cluster: Cluster, link: Link, rails: int | None) -> float:
+    """Bytes a second that all rings of a group together carry from node to node."""
+    if link.shared:
+        return link.bytes_per_s / max(cluster.devices_per_node // flow.group.per_node, 1)
+    return link.bytes_per_s * _ring_ports(flow, cluster, rails)
+
+
+def _inside_ring_speed(flow: Flow, cluster: Cluster, rails: int | None) -> float:
+    """Bytes a second that they carry inside a node. A device from which one of its rings leaves carries one less inside."""
+    k = flow.group.per_node
+    return inside_speed(cluster) * (k / (k - 1) if _ring_ports(flow, cluster, rails) == k else 1)
 
 
 def inside_speed(cluster: Cluster) -> float:
