@@ -23,8 +23,8 @@ def accuracy_page(found: Calibration | None = None) -> str:
 
 FITTED = """One number a device and kind of work: the share of its peak that products reach, and that the kernel of the
 attention core reaches. All else is counted, or assumed once for all rows: collectives reach 0.8 of a link's data sheet and
-take 30 µs to start, kernels reach 0.85 of the memory's speed, and traffic that is hidden lengthens the computation by 0.15 of
-its time."""
+take 30 µs to start, kernels reach 0.85 of the memory's speed, and traffic that is hidden lengthens the computation by 0.15
+of its time."""
 
 
 def _summary(found: Calibration) -> list[str]:
