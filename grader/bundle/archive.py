@@ -21,6 +21,7 @@ from utils.ranks.fair_clock import processors
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = "many-ranks-one-loss"
+PAGES = ("docs/glossary.md", "docs/notation.md", "docs/planner_accuracy.md")  # that notebooks link to
 LAB_CONFIG = [f"tools/labconfig/{name}.json" for name in ("page_config", "default_setting_overrides", "first_look")]
 TARGETS = ("help", "lab", "clean")
 PIP_SECTIONS = ("# for the course", "# last: the project itself")
@@ -40,7 +41,7 @@ def files(course: CourseFile | None = None) -> dict[str, bytes]:
         "environment.yml": students_environment(_text("environment.yml")),
         "Makefile": students_makefile(_text("Makefile")),
         "pyproject.toml": students_project(_text("pyproject.toml")),
-        **{name: _text(name) for name in ("tools/requirements.py", "docs/glossary.md", "docs/notation.md", *LAB_CONFIG)},
+        **{name: _text(name) for name in ("tools/requirements.py", *PAGES, *LAB_CONFIG)},
     }
     utils = [path.relative_to(ROOT) for path in (ROOT / "utils").rglob("*") if path.suffix in UTILS_SUFFIXES]
     texts |= {path.as_posix(): _text(path) for path in utils}
