@@ -6,6 +6,7 @@ import unicodedata
 from grader.course.shown import plain
 from grader.report.tally import Summary, Tally
 from utils.figures.tables import Column, Table
+from utils.languages.choice import translated
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 SYMPTOMS_SHOWN = 2
@@ -17,7 +18,7 @@ def as_text(summary: Summary, width: int) -> str:
     headline = f"{summary.unit}: {n_all} submission{'' if n_all == 1 else 's'}, {len(summary.marked)} marked"
     times = [f"Seconds to mark a submission: {summary.times()}"] if summary.times() else []
     parts = [[headline], str(_table(summary)).split("\n"), _symptoms(summary), times, _looks(summary)]
-    return "\n\n".join("\n".join(shorten(line, width) for line in lines) for lines in parts if any(lines))
+    return "\n\n".join("\n".join(shorten(translated(line), width) for line in lines) for lines in parts if any(lines))
 
 
 def histogram(tally: Tally) -> str:

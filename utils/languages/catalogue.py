@@ -1,0 +1,151 @@
+"""Looks a text up in the catalogues of a language: as it stands, else as an entry with fields, else line by line and so on."""
+
+import functools
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from babel.messages import Catalog
+from babel.messages.pofile import read_po
+
+from utils.languages.choice import HERE, languages
+
+FIELD = re.compile(r"\{(\w+)\}")
+CODE = "code"  # the field that is somebody's line of code: it stays as it is
+WRAPPED = "Likely fix: "  # how the last paragraph of a deadlock begins, which may be broken into lines
+FEW_LETTERS = 4  # an entry with fewer of its own, and a field in front, would fit almost any text
+LONGEST = 2000  # characters of a line that is looked up
+_SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z(“`])")
+_WORD = re.compile(r"[A-Za-z]{2}")
+_PARTS = (": ", "; ", ", ", " and ")  # what joins parts of a sentence, if it is no entry itself
+
+
+def read_catalogue(file: Path) -> Catalog:
+    """A PO file.  Raises: OSError; PoFileError where it is none."""
+    with file.open("rb") as stream:
+        return read_po(stream, abort_invalid=True)
+
+
+@functools.cache
+def catalogue_of(language: str) -> "Catalogue":
+    """All that is known of a language; without entries, and with a warning, where there are no catalogues for it."""
+    files = sorted((HERE / language).glob("*.po")) if language in languages() else []
+    if not files:
+        warnings.warn(f"there is no language {language!r}; there are: {', '.join(languages())}", stacklevel=2)
+    return Catalogue({message.id: message.string for file in files for message in read_catalogue(file)
+                      if message.id and message.string and not message.fuzzy})
+
+
+@dataclass(frozen=True)
+class Template:
+    """An entry with fields: its text between them, one more than fields, the fields' names, and the translation."""
+
+    between: tuple[str, ...]
+    fields: tuple[str, ...]
+    translation: str
+
+    @classmethod
+    def of(cls, text: str, translation: str) -> "Template":
+        parts = FIELD.split(text)
+        return cls(tuple(parts[::2]), tuple(parts[1::2]), translation)
+
+    @property
+    def length(self) -> int:
+        return sum(map(len, self.between))
+
+    def values_in(self, text: str) -> dict[str, str] | None:
+        """What stands in the fields; None where the text does not fit. Takes no longer than to look through it once."""
+        first, *_, last = self.between
+        end = len(text) - len(last)
+        if len(first) > end or not (text.startswith(first) and text.endswith(last)):
+            return None
+        values, at = {}, len(first)
+        for field, following in zip(self.fields, [*self.between[1:-1], None], strict=True):
+            to = end if following is None else text.find(following, at + 1, end)
+            if to <= at:
+                return None
+            values.setdefault(field, text[at:to])
+            at = to + len(following or "")
+        return values if self._is_telling(values.values()) else None
+
+    def _is_telling(self, values: Iterable[str]) -> bool:
+        letters = sum(map(str.isalpha, "".join(self.between)))
+        return bool(self.between[0]) or letters >= FEW_LETTERS or not any(map(_WORD.search, values))
+
+
+class Catalogue:
+    """The entries of a language: English text → translation."""
+
+    def __init__(self, entries: Mapping[str, str]):
+        self._entries = dict(entries)
+        templates = [Template.of(text, translation) for text, translation in entries.items() if FIELD.search(text)]
+        self._templates = sorted(templates, key=lambda template: -template.length)  # most of its own words first
+        self._known = functools.lru_cache(maxsize=4096)(self._look_up)
+
+    def translated(self, text: str) -> str:
+        """As far as it is known. Lines stay lines, but for a paragraph that was broken into lines."""
+        before, mark, wrapped = text.partition(WRAPPED)
+        lines = [*before.split("\n")[:-1], before.rpartition("\n")[2] + mark + " ".join(wrapped.split())] if mark else (
+            text.split("\n"))
+        return "\n".join(self._indented(line) for line in lines)
+
+    def _indented(self, line: str) -> str:
+        words = line.strip()
+        return line.replace(words, self._one_line(words), 1) if words else line
+
+    def _one_line(self, text: str) -> str:
+        known = self._known(text)
+        return text if known is None else known
+
+    def _look_up(self, text: str) -> str | None:
+        """The translation of a whole text or of some parts of it; None where nothing of it is known."""
+        if len(text) > LONGEST or not _WORD.search(text):
+            return None
+        whole = self._whole(text)
+        if whole is not None:
+            return whole
+        sentences = _SENTENCES.split(text)
+        return self._of_sentences(sentences) if len(sentences) > 1 else self._of_parts(text)
+
+    def _whole(self, text: str) -> str | None:
+        if text in self._entries:
+            return self._entries[text]
+        for template in self._templates:
+            if (values := template.values_in(text)) is not None:
+                told = {field: value if field == CODE else self._one_line(value) for field, value in values.items()}
+                return FIELD.sub(lambda field: told.get(field[1], field[0]), template.translation)
+        return None
+
+    def _of_sentences(self, sentences: Sequence[str]) -> str | None:
+        """Each stretch of sentences that is an entry, the longest first; the others stay as they are."""
+        told, known = [], False
+        while sentences:
+            number, found = next(self._stretches(sentences), (1, None))
+            known |= found is not None
+            told.append(sentences[0] if found is None else found)
+            sentences = sentences[number:]
+        return " ".join(told) if known else None
+
+    def _stretches(self, sentences: Sequence[str]) -> Iterator[tuple[int, str]]:
+        for number in range(len(sentences), 0, -1):
+            text = " ".join(sentences[:number])
+            found = self._whole(text) if number > 1 else self._whole(text) or self._of_parts(text)
+            if found is not None:
+                yield number, found
+
+    def _of_parts(self, text: str) -> str | None:
+        """Of what is joined by a colon, a semicolon, commas or "and": all parts of a list are known, or it is left alone."""
+        for joint in _PARTS:
+            parts = text.split(joint, 1) if joint == ": " else text.split(joint)
+            told = [self._known(part) for part in parts] if len(parts) > 1 else []
+            if (told and told[-1] is not None if joint == ": " else _all_known(parts, told)):
+                return self._entries.get(joint, joint).join(
+                    part if known is None else known for part, known in zip(parts, told, strict=True))
+        return None
+
+
+def _all_known(parts: Sequence[str], told: Sequence[str | None]) -> bool:
+    """Whether every part is known; a single name is, too, beside one that is."""
+    return any(told) and all(known is not None or part.isidentifier() for part, known in zip(parts, told, strict=True))
