@@ -60,6 +60,8 @@ def updated(language: str, catalogue: str) -> Catalog:
     made = read_catalogue(file) if file.exists() else Catalog(language, fuzzy=False)
     made.locale, made.header_comment = language, "\n".join(f"# {line}" for line in HEADER.split("\n"))
     made.update(template, no_fuzzy_matching=not len(made), update_creation_date=False)
+    for id in [id for id, message in made.obsolete.items() if not message.string]:  # nothing of it is worth keeping
+        del made.obsolete[id]
     return made
 
 

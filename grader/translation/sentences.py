@@ -18,10 +18,10 @@ SOURCES = {  # catalogue -> patterns of the files that its sentences stand in
     GENERAL: (
         "utils/deadlocks/[!w]*.py", "utils/ranks/error_facts.py", "utils/trace/source.py", "utils/trace/recorder.py", "utils/trace/traced_group.py",
         "utils/ranks/run.py", "utils/ranks/payload.py", "utils/checking.py",
-        "grader/judging/[c-f]*.py", "grader/judging/[h-v]*.py", "grader/judging/*.html", "grader/evidence/evidence.py",
+        "grader/judging/[cdefjnv]*.py", "grader/judging/*.html", "grader/evidence/evidence.py",
         "grader/exercises/shared/cases.py", "grader/exercises/hints.toml",
         "grader/calling/checked.py", "grader/checks.py", "grader/not_written.py", "grader/standing.py", "grader/standing.html",
-        "grader/course/autograde.py", "grader/course/feedback.py", "grader/course/mark.py", "grader/course/handed_in.py",
+        "grader/course/autograde.py", "grader/course/cell.py", "grader/course/feedback.py", "grader/course/mark.py", "grader/course/handed_in.py",
         "grader/course/running.py", "grader/course/splice.py", "grader/course/student_page.html",
         "grader/report/page.py", "grader/report/page.html", "grader/report/records.py", "grader/report/terminal.py",
     ),
@@ -29,25 +29,26 @@ SOURCES = {  # catalogue -> patterns of the files that its sentences stand in
     **{unit: (f"grader/exercises/{unit}/*/exercise.py", f"grader/exercises/{unit}/*/technique.py",
               f"grader/exercises/{unit}/*/hints.toml") for unit in UNITS},
 }
-NOT_SHOWN = {"Symptom", "compile", "deadlocked", "mark", "raised", "span", "spans_called", "startswith"}  # calls
+NOT_SHOWN = {"Bool", "Symptom", "compile", "deadlocked", "mark", "raised", "span", "spans_called", "startswith"}  # calls
 ALONE = {  # single words that are shown
-    "Hint", "Technique:", "all", "deadlocked", "groups", "message", "nothing", "operation", "raised", "refusals", "root",
-    "size", "technique", "timed out", "values",
+    "Technique:", "all", "buffers", "connections", "deadlocked", "groups", "nothing", "one rank", "operation", "points",
+    "raised", "received", "refusals", "root", "sent", "size", "technique", "timed out", "unit", "values",
 }
 JOINTS = (", ", " and ", ".")  # between the parts of a list, and at the end of a sentence
 COUNTED = "counted"  # counted(2, "rank") is "2 ranks"
+_CODE = re.compile(r"^<|[\\|]")  # HTML, patterns
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
 
 def sentences(catalogue: str) -> dict[str, list[str]]:
     """Each sentence of a catalogue, in the order of the files, with where it stands: files, for a hint also its id."""
     found: dict[str, list[str]] = {joint: [] for joint in JOINTS} if catalogue == GENERAL else {}
-    ids = set(_ids())
+    ids = set(_ids()) - ALONE
     for pattern in SOURCES[catalogue]:
         for file in sorted(ROOT.glob(pattern)):
             place = file.relative_to(ROOT).as_posix()
             for text, about in sentences_in(file):
-                if text not in ids and _is_shown(text):
+                if _is_shown(text) and text not in ids if file.suffix == ".py" else _has_words(text):
                     found.setdefault(text, []).append(f"{place} ({about})" if about else place)
     return found
 
@@ -59,7 +60,7 @@ def sentences_in(file: Path) -> Iterator[tuple[str, str]]:
         yield from ((text, id) for id, text in tomllib.loads(content).items())
     else:
         texts = _of_page(content) if file.suffix == ".html" else _of_module(ast.parse(content))
-        yield from ((text.strip(), "") for text in texts)
+        yield from ((line.strip(), "") for text in texts for line in text.split("\n"))
 
 
 def _ids() -> Iterator[str]:
@@ -72,7 +73,11 @@ def _is_shown(text: str) -> bool:
     """Whether it has words, several of them or one of those that are shown alone."""
     if text in ALONE or text in JOINTS:
         return True
-    return " " in text and "\n" not in text and bool(_LETTERS.search(FIELD.sub("", text)))
+    return " " in text and not _CODE.search(text) and _has_words(text)
+
+
+def _has_words(text: str) -> bool:
+    return text in JOINTS or bool(_LETTERS.search(FIELD.sub("", text)))
 
 
 # ── modules ──
@@ -100,8 +105,8 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
         is_docstring = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
         is_annotation = child in (getattr(node, "annotation", None), getattr(node, "returns", None))
-        if not (is_docstring or is_annotation or isinstance(child, ast.Subscript)):
-            yield child
+        if not (is_docstring or is_annotation):
+            yield child.value if isinstance(child, ast.Subscript) else child
 
 
 def _texts(node: ast.expr) -> list[list[Part]] | None:
