@@ -90,8 +90,8 @@ def call_in_words(call: CallFacts, detail: str = "") -> str:
         text = f"new_group({_numbers(call.shape)})"
         return f"{text} while in {call.made} group{'s' * (call.made > 1)}" if detail == "groups made" else text
     if call.dtype:
-        tensor = f"{call.dtype}{call.shape}"
-        text = f"{text} of {tensor}"
+        sizes = ", ".join(map(str, call.shape))
+        text = f"{text} of {call.dtype}[{sizes}]"
     if call.thread:
         text = f"{text} in its thread {call.thread}"
     if detail == "splits" and call.splits:

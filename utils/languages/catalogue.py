@@ -63,8 +63,8 @@ class Template:
             return None
         values, at = {}, len(first)
         for field, following in zip(self.fields, [*self.between[1:-1], None], strict=True):
-            to = end if following is None else text.find(following, at + 1, end)
-            if to <= at:
+            to = end if following is None else text.find(following, at, end)
+            if to < at:
                 return None
             values.setdefault(field, text[at:to])
             at = to + len(following or "")
