@@ -125,8 +125,8 @@ class Verdict:
         """Each demand once: whether it was met, and what it says, with the first case that did not meet it."""
         lines = []
         for label, unmet in self.demands():
-            where = f": {translated(unmet[0][1].detail)} ({translated(unmet[0][0].name)})" if unmet else ""
-            lines.append((not unmet, translated(label) + where))
+            first = [f"{translated(demand.detail)} ({translated(case.name)})" for case, demand in unmet[:1]]
+            lines.append((not unmet, translated(": ").join([translated(label), *first])))
         return lines
 
     def demands(self) -> list[tuple[str, list[tuple[CaseVerdict, DemandVerdict]]]]:
@@ -159,8 +159,8 @@ class Verdict:
 
     def headline(self) -> str:
         """"Ring all-reduce: 2 of 4 points (values 2/2, technique 0/2)"."""
-        parts = ", ".join(f"{translated(part)} {_points(self.earned[part])}/{_points(most)}"
-                          for part, most in self.possible.items())
+        parts = translated(", ").join(f"{translated(part)} {_points(self.earned[part])}/{_points(most)}"
+                                      for part, most in self.possible.items())
         return translated(f"{self.title}: {_points(self.points)} of {_points(self.max_points)} points ({parts})")
 
     def credit(self) -> list[str]:

@@ -19,13 +19,13 @@ SOURCES = {  # catalogue -> patterns of the files that its sentences stand in
         "utils/deadlocks/[!w]*.py", "utils/ranks/error_facts.py", "utils/trace/source.py", "utils/trace/recorder.py", "utils/trace/traced_group.py",
         "utils/ranks/run.py", "utils/ranks/payload.py", "utils/checking.py",
         "grader/judging/[cdefjnv]*.py", "grader/judging/*.html", "grader/evidence/evidence.py",
-        "grader/exercises/shared/cases.py", "grader/exercises/hints.toml",
+        "grader/exercises/shared/cases.py", "grader/exercises/technique/rank_by_rank.py", "grader/exercises/hints.toml",
         "grader/calling/checked.py", "grader/checks.py", "grader/not_written.py", "grader/standing.py", "grader/standing.html",
         "grader/course/autograde.py", "grader/course/cell.py", "grader/course/feedback.py", "grader/course/mark.py", "grader/course/handed_in.py",
         "grader/course/running.py", "grader/course/splice.py", "grader/course/student_page.html",
         "grader/report/page.py", "grader/report/page.html", "grader/report/records.py", "grader/report/terminal.py",
     ),
-    "technique": ("grader/exercises/technique/*.py",),  # what exercises of several units demand
+    "technique": ("grader/exercises/technique/[!r]*.py",),  # what exercises of several units demand
     **{unit: (f"grader/exercises/{unit}/*/exercise.py", f"grader/exercises/{unit}/*/technique.py",
               f"grader/exercises/{unit}/*/hints.toml") for unit in UNITS},
 }
@@ -34,23 +34,26 @@ ALONE = {  # single words that are shown
     "Technique:", "all", "buffers", "connections", "deadlocked", "groups", "nothing", "one rank", "operation", "points",
     "raised", "received", "refusals", "root", "sent", "size", "technique", "timed out", "unit", "values",
 }
-JOINTS = (", ", " and ", ".")  # between the parts of a list, and at the end of a sentence
+JOINTS = (": ", ", then ", ", ", " and ", ".")  # between the parts of a list, and at the end of a sentence
 COUNTED = "counted"  # counted(2, "rank") is "2 ranks"
 _CODE = re.compile(r"^<|[\\|]")  # HTML, patterns
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
 
 def sentences(catalogue: str) -> dict[str, list[str]]:
-    """Each sentence of a catalogue, in the order of the files, with where it stands: files, for a hint also its id."""
+    """Each sentence of a catalogue, in the order of the files, with where it stands: files, for a hint also its id.
+
+    What the general catalogue has is in no other.
+    """
     found: dict[str, list[str]] = {joint: [] for joint in JOINTS} if catalogue == GENERAL else {}
-    ids = set(_ids()) - ALONE
+    ids, known = set(_ids()) - ALONE, () if catalogue == GENERAL else sentences(GENERAL)
     for pattern in SOURCES[catalogue]:
         for file in sorted(ROOT.glob(pattern)):
             place = file.relative_to(ROOT).as_posix()
             for text, about in sentences_in(file):
                 if _is_shown(text) and text not in ids if file.suffix == ".py" else _has_words(text):
                     found.setdefault(text, []).append(f"{place} ({about})" if about else place)
-    return found
+    return {text: places for text, places in found.items() if text not in known}
 
 
 def sentences_in(file: Path) -> Iterator[tuple[str, str]]:

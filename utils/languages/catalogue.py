@@ -13,13 +13,19 @@ from babel.messages.pofile import read_po
 from utils.languages.choice import HERE, languages
 
 FIELD = re.compile(r"\{(\w+)\}")
-CODE = "code"  # the field that is somebody's line of code: it stays as it is
+CODE = "code"  # the field that is somebody's line of code: it stays as it is, and so does:
+PYTHON = ("None", "True", "False")
+LINES = (CODE, "source", "to_line")  # fields in which brackets and quotation marks may be open
 WRAPPED = "Likely fix: "  # how the last paragraph of a deadlock begins, which may be broken into lines
-FEW_LETTERS = 4  # an entry with fewer of its own, and a field in front, would fit almost any text
+FEW_LETTERS = 4  # an entry with fewer of its own, and a field in front, fits almost any text: only where fields are single words
 LONGEST = 2000  # characters of a line that is looked up
 _SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z(“`])")
+_QUOTED = re.compile(r"""'.*'|".*"|`.*`|\[.*\]""")
+_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
+_APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
 _WORD = re.compile(r"[A-Za-z]{2}")
-_PARTS = (": ", "; ", ", ", " and ")  # what joins parts of a sentence, if it is no entry itself
+_STOP = re.compile(r"(?<=[。！？]) ")  # after these no space follows
+_PARTS = (": ", "; ", ", then ", ", ", " and ")  # what joins parts of a sentence, if it is no entry itself
 
 
 def read_catalogue(file: Path) -> Catalog:
@@ -66,13 +72,16 @@ class Template:
             to = end if following is None else text.find(following, at, end)
             if to < at:
                 return None
-            values.setdefault(field, text[at:to])
+            value = text[at:to]
+            if field not in LINES and to < len(text) and not _is_whole(value):
+                return None
+            values.setdefault(field, value)
             at = to + len(following or "")
         return values if self._is_telling(values.values()) else None
 
     def _is_telling(self, values: Iterable[str]) -> bool:
         letters = sum(map(str.isalpha, "".join(self.between)))
-        return bool(self.between[0]) or letters >= FEW_LETTERS or not any(map(_WORD.search, values))
+        return bool(self.between[0]) or letters >= FEW_LETTERS or not any(map(_has_several_words, values))
 
 
 class Catalogue:
@@ -86,6 +95,8 @@ class Catalogue:
 
     def translated(self, text: str) -> str:
         """As far as it is known. Lines stay lines, but for a paragraph that was broken into lines."""
+        if text in self._entries:
+            return self._entries[text]
         before, mark, wrapped = text.partition(WRAPPED)
         lines = [*before.split("\n")[:-1], before.rpartition("\n")[2] + mark + " ".join(wrapped.split())] if mark else (
             text.split("\n"))
@@ -101,7 +112,9 @@ class Catalogue:
 
     def _look_up(self, text: str) -> str | None:
         """The translation of a whole text or of some parts of it; None where nothing of it is known."""
-        if len(text) > LONGEST or not _WORD.search(text):
+        if text in self._entries:
+            return self._entries[text]
+        if len(text) > LONGEST or not _WORD.search(text) or _QUOTED.fullmatch(text):
             return None
         whole = self._whole(text)
         if whole is not None:
@@ -110,11 +123,9 @@ class Catalogue:
         return self._of_sentences(sentences) if len(sentences) > 1 else self._of_parts(text)
 
     def _whole(self, text: str) -> str | None:
-        if text in self._entries:
-            return self._entries[text]
         for template in self._templates:
             if (values := template.values_in(text)) is not None:
-                told = {field: value if field == CODE else self._one_line(value) for field, value in values.items()}
+                told = {field: value if field == CODE or value in PYTHON else self._one_line(value) for field, value in values.items()}
                 return FIELD.sub(lambda field: told.get(field[1], field[0]), template.translation)
         return None
 
@@ -126,12 +137,12 @@ class Catalogue:
             known |= found is not None
             told.append(sentences[0] if found is None else found)
             sentences = sentences[number:]
-        return " ".join(told) if known else None
+        return _STOP.sub("", " ".join(told)) if known else None
 
     def _stretches(self, sentences: Sequence[str]) -> Iterator[tuple[int, str]]:
         for number in range(len(sentences), 0, -1):
             text = " ".join(sentences[:number])
-            found = self._whole(text) if number > 1 else self._whole(text) or self._of_parts(text)
+            found = self._entries.get(text) or self._whole(text) or self._of_parts(text)
             if found is not None:
                 yield number, found
 
@@ -140,12 +151,28 @@ class Catalogue:
         for joint in _PARTS:
             parts = text.split(joint, 1) if joint == ": " else text.split(joint)
             told = [self._known(part) for part in parts] if len(parts) > 1 else []
-            if (told and told[-1] is not None if joint == ": " else _all_known(parts, told)):
+            if told and _are_parts(joint, parts, told):
                 return self._entries.get(joint, joint).join(
                     part if known is None else known for part, known in zip(parts, told, strict=True))
         return None
 
 
-def _all_known(parts: Sequence[str], told: Sequence[str | None]) -> bool:
-    """Whether every part is known; a single name is, too, beside one that is."""
-    return any(told) and all(known is not None or part.isidentifier() for part, known in zip(parts, told, strict=True))
+def _has_several_words(text: str) -> bool:
+    """Outside brackets, as in code."""
+    return bool(_WORD.search(text)) and " " in _BRACKETS.sub("", text)
+
+
+def _are_parts(joint: str, parts: Sequence[str], told: Sequence[str | None]) -> bool:
+    """Whether a text was rightly taken apart: what follows a colon is known; of a list all is known, or one name or value."""
+    if joint == ": ":
+        return told[-1] is not None
+    is_list = all(known is not None or _QUOTED.fullmatch(part) or not _has_several_words(part)
+                  for part, known in zip(parts, told, strict=True))
+    return is_list and (any(told) or joint in (" and ", ", then "))
+
+
+def _is_whole(text: str) -> bool:
+    """Whether it does not cut through brackets or quotation marks."""
+    text = _APOSTROPHE.sub("", text)
+    return all(text.count(left) == text.count(right) for left, right in ("()", "[]", "“”")) and not (
+        text.count("'") % 2 or text.count('"') % 2)
