@@ -35,4 +35,4 @@ def _environment(folder: Path, finalize: Callable[[Any], Any] | None) -> Environ
 
 def _in_language() -> Markup:
     """The attribute that says what language an element is in, where that is not English."""
-    return Markup('' if language() == ENGLISH else f' lang="{language()}"')  # noqa: S704
+    return Markup('' if language() == ENGLISH else f' lang="{language()}"')

@@ -71,7 +71,9 @@ class CaseVerdict:
     @property
     def problems_shown(self) -> list[str]:
         """The first differences of a case that ended, rank by rank."""
-        return [translated(f"rank {rank}: {text}") for rank, text in self.problems.items()] if self.ending == RETURNED else []
+        if self.ending != RETURNED:
+            return []
+        return [translated(f"rank {rank}: {text}") for rank, text in self.problems.items()]
 
 
 @dataclass(frozen=True)

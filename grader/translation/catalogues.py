@@ -19,7 +19,7 @@ A text in braces, such as {rank}, is filled in later: it stays as it is, anywher
 
 @dataclass(frozen=True)
 class State:
-    """Of one catalogue: how many sentences there are, and those that are not translated, unsure, gone or wrong in a field."""
+    """Of one catalogue: how many sentences there are, and those that are untranslated, unsure, gone or wrong in a field."""
 
     name: str
     total: int

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         except PoFileError as error:
             return _refuse(f"{file_of(language, name)} cannot be read: {error}")
         state, file = state_of(name, catalogue), file_of(language, name)
-        in_order &= state.in_order and file.exists() and file.read_bytes() == text_of(catalogue)
+        in_order &= state.in_order and file.exists()
         if not arguments.check:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(text_of(catalogue))

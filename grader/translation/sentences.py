@@ -1,4 +1,4 @@
-"""What students are told outside notebooks, found in the sources where it is written: texts, and f-strings with their fields."""
+"""What students are told outside notebooks, found in the sources: texts as they stand, f-strings with their fields."""
 
 import ast
 import re
@@ -16,14 +16,14 @@ ROOT = Path(__file__).resolve().parents[2]
 GENERAL = "general"  # the catalogue of what belongs to no unit
 SOURCES = {  # catalogue -> patterns of the files that its sentences stand in
     GENERAL: (
-        "utils/deadlocks/[!w]*.py", "utils/ranks/error_facts.py", "utils/trace/source.py", "utils/trace/recorder.py", "utils/trace/traced_group.py",
-        "utils/ranks/run.py", "utils/ranks/payload.py", "utils/checking.py",
+        "utils/deadlocks/[!w]*.py", "utils/trace/source.py", "utils/trace/recorder.py", "utils/trace/traced_group.py",
+        "utils/ranks/error_facts.py", "utils/ranks/run.py", "utils/ranks/payload.py", "utils/checking.py",
         "grader/judging/[cdefjnv]*.py", "grader/judging/*.html", "grader/evidence/evidence.py",
         "grader/exercises/shared/cases.py", "grader/exercises/technique/rank_by_rank.py", "grader/exercises/hints.toml",
-        "grader/calling/checked.py", "grader/checks.py", "grader/not_written.py", "grader/standing.py", "grader/standing.html",
-        "grader/course/autograde.py", "grader/course/cell.py", "grader/course/feedback.py", "grader/course/mark.py", "grader/course/handed_in.py",
-        "grader/course/running.py", "grader/course/splice.py", "grader/course/student_page.html",
-        "grader/report/page.py", "grader/report/page.html", "grader/report/records.py", "grader/report/terminal.py",
+        "grader/calling/checked.py", "grader/checks.py", "grader/not_written.py", "grader/standing.*",
+        "grader/course/autograde.py", "grader/course/cell.py", "grader/course/feedback.py", "grader/course/handed_in.py",
+        "grader/course/mark.py", "grader/course/running.py", "grader/course/splice.py", "grader/course/student_page.html",
+        "grader/report/page.*", "grader/report/records.py", "grader/report/terminal.py",
     ),
     "technique": ("grader/exercises/technique/[!r]*.py",),  # what exercises of several units demand
     **{unit: (f"grader/exercises/{unit}/*/exercise.py", f"grader/exercises/{unit}/*/technique.py",
@@ -124,8 +124,9 @@ def _texts(node: ast.expr) -> list[list[Part]] | None:
         branches = [_texts(branch) for branch in (node.body, node.orelse)]
         if branches == [None, None]:
             return None
-        return [text for branch, texts in zip((node.body, node.orelse), branches, strict=True) for text in texts or [[branch]]]
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and isinstance(node.left, (ast.Constant, ast.JoinedStr)):
+        return [text for branch, texts in zip((node.body, node.orelse), branches, strict=True)
+                for text in texts or [[branch]]]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         texts = _texts(node.left)
         return texts and [*texts, [""]]
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
@@ -140,7 +141,8 @@ def _texts(node: ast.expr) -> list[list[Part]] | None:
 
 def _is_words(node: ast.expr) -> bool:
     """Whether what is filled in is one of several texts that stand here."""
-    return isinstance(node, (ast.IfExp, ast.JoinedStr)) or isinstance(node, ast.BinOp) and _texts(node) is not None
+    return isinstance(node, (ast.IfExp, ast.JoinedStr)) or (
+        isinstance(node, ast.BinOp) and _texts(node) is not None)
 
 
 def _joined(parts: Sequence[list[list[Part]]]) -> list[list[Part]]:
@@ -190,9 +192,8 @@ def _of_page(template: str) -> Iterator[str]:
     """The texts that a page puts through its filter `translated`."""
     for found in Environment().parse(template).find_all(nodes.Filter):
         if found.name == "translated":
-            for node in (found.node.expr1, found.node.expr2) if isinstance(found.node, nodes.CondExpr) else (found.node,):
-                parts = node.nodes if isinstance(node, nodes.Concat) else [node]
-                yield "".join(part.value if isinstance(part, nodes.Const) else f"{{{_name_in_page(part)}}}" for part in parts)
+            parts = found.node.nodes if isinstance(found.node, nodes.Concat) else [found.node]
+            yield "".join(part.value if isinstance(part, nodes.Const) else f"{{{_name_in_page(part)}}}" for part in parts)
 
 
 def _name_in_page(node: nodes.Expr) -> str:

@@ -17,13 +17,15 @@ _ADVICE = (  # (class of the error, what its message holds, what to do)
      "group_dst=i, or dist.get_global_rank(group, i)."),
     ("KeyError", re.compile("^'(LOCAL_RANK|LOCAL_WORLD_SIZE)'$"), _ON_ONE_MACHINE),
     ("KeyError", re.compile("^'(RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT)'$"), _NO_LAUNCHER),
-    ("RuntimeError|AttributeError|NameError", re.compile("LOCAL_RANK is not in the environment|'local_rank'"), _ON_ONE_MACHINE),
+    ("RuntimeError|AttributeError|NameError", re.compile("LOCAL_RANK is not in the environment|'local_rank'"),
+     _ON_ONE_MACHINE),
     ("SystemExit", re.compile("^2$"),
      "arguments of a command line do not reach a rank: pass values as inputs=, or let the function name what it needs."),
     ("ValueError", re.compile("device_ids and output_device arguments only work with"),
      f"{_ON_THE_CPU} device_ids= and output_device=."),
-    (".*", re.compile("Torch not compiled with CUDA|No CUDA GPUs are available|Found no NVIDIA driver|doesn't have NCCL built in|"
-                      "accelerator device when none is available|No backend type associated with device type cuda"),
+    (".*", re.compile("Torch not compiled with CUDA|No CUDA GPUs are available|Found no NVIDIA driver|"
+                      "doesn't have NCCL built in|accelerator device when none is available|"
+                      "No backend type associated with device type cuda"),
      f"{_ON_THE_CPU} .cuda(), device=\"cuda\" and torch.cuda.set_device()."),
     ("RuntimeError", re.compile("Expected to have finished reduction in the prior iteration"),
      "some parameters had no part in this rank's loss: do not register what is not used, or wrap the model with "

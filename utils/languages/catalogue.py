@@ -1,4 +1,4 @@
-"""Looks a text up in the catalogues of a language: as it stands, else as an entry with fields, else line by line and so on."""
+"""Looks a text up in the catalogues of a language: as it stands, else as an entry with fields, else part by part."""
 
 import functools
 import re
@@ -10,14 +10,12 @@ from pathlib import Path
 from babel.messages import Catalog
 from babel.messages.pofile import read_po
 
-from utils.languages.choice import HERE, languages
-
 FIELD = re.compile(r"\{(\w+)\}")
 CODE = "code"  # the field that is somebody's line of code: it stays as it is, and so does:
 PYTHON = ("None", "True", "False")
 LINES = (CODE, "source", "to_line")  # fields in which brackets and quotation marks may be open
 WRAPPED = "Likely fix: "  # how the last paragraph of a deadlock begins, which may be broken into lines
-FEW_LETTERS = 4  # an entry with fewer of its own, and a field in front, fits almost any text: only where fields are single words
+FEW_LETTERS = 4  # an entry with fewer of its own, and a field in front, takes only single words, else it fits any text
 LONGEST = 2000  # characters of a line that is looked up
 _SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z(“`])")
 _QUOTED = re.compile(r"""'.*'|".*"|`.*`|\[.*\]""")
@@ -35,11 +33,12 @@ def read_catalogue(file: Path) -> Catalog:
 
 
 @functools.cache
-def catalogue_of(language: str) -> "Catalogue":
-    """All that is known of a language; without entries, and with a warning, where there are no catalogues for it."""
-    files = sorted((HERE / language).glob("*.po")) if language in languages() else []
+def catalogue_of(folder: Path) -> "Catalogue":
+    """All that a folder of catalogues knows; without entries, and with a warning, where there are none."""
+    files = sorted(folder.glob("*.po"))
     if not files:
-        warnings.warn(f"there is no language {language!r}; there are: {', '.join(languages())}", stacklevel=2)
+        there_are = sorted({file.parent.name for file in folder.parent.glob("*/*.po")})
+        warnings.warn(f"there is no language {folder.name!r}; there are en, {', '.join(there_are)}", stacklevel=2)
     return Catalogue({message.id: message.string for file in files for message in read_catalogue(file)
                       if message.id and message.string and not message.fuzzy})
 
@@ -78,6 +77,10 @@ class Template:
             values.setdefault(field, value)
             at = to + len(following or "")
         return values if self._is_telling(values.values()) else None
+
+    def filled(self, values: Mapping[str, str]) -> str:
+        """The translation with these values."""
+        return FIELD.sub(lambda field: values.get(field[1], field[0]), self.translation)
 
     def _is_telling(self, values: Iterable[str]) -> bool:
         letters = sum(map(str.isalpha, "".join(self.between)))
@@ -125,8 +128,8 @@ class Catalogue:
     def _whole(self, text: str) -> str | None:
         for template in self._templates:
             if (values := template.values_in(text)) is not None:
-                told = {field: value if field == CODE or value in PYTHON else self._one_line(value) for field, value in values.items()}
-                return FIELD.sub(lambda field: told.get(field[1], field[0]), template.translation)
+                return template.filled({field: value if field == CODE or value in PYTHON else self._one_line(value)
+                                        for field, value in values.items()})
         return None
 
     def _of_sentences(self, sentences: Sequence[str]) -> str | None:
@@ -163,7 +166,7 @@ def _has_several_words(text: str) -> bool:
 
 
 def _are_parts(joint: str, parts: Sequence[str], told: Sequence[str | None]) -> bool:
-    """Whether a text was rightly taken apart: what follows a colon is known; of a list all is known, or one name or value."""
+    """Whether a text was rightly taken apart: what follows a colon is known; each part of a list is, or is one word."""
     if joint == ": ":
         return told[-1] is not None
     is_list = all(known is not None or _QUOTED.fullmatch(part) or not _has_several_words(part)

@@ -42,7 +42,7 @@ def translated(text: str) -> str:
         return text
     from utils.languages.catalogue import catalogue_of  # an English course needs none of it
 
-    return catalogue_of(chosen).translated(text)
+    return catalogue_of(HERE / chosen).translated(text)
 
 
 @functools.cache
