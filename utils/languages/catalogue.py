@@ -15,7 +15,7 @@ CODE = "code"  # the field that is somebody's line of code: it stays as it is, a
 PYTHON = ("None", "True", "False")
 LINES = (CODE, "source", "to_line")  # fields in which brackets and quotation marks may be open
 WRAPPED = "Likely fix: "  # how the last paragraph of a deadlock begins, which may be broken into lines
-FEW_LETTERS = 4  # an entry with fewer of its own, and a field in front, takes only single words, else it fits any text
+FEW_LETTERS = 4  # an entry with fewer of its own, and a field in front, takes no words of English, else it fits any text
 LONGEST = 2000  # characters of a line that is looked up
 _SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z(“`])")
 _QUOTED = re.compile(r"""'.*'|".*"|`.*`|\[.*\]""")
@@ -84,7 +84,7 @@ class Template:
 
     def _is_telling(self, values: Iterable[str]) -> bool:
         letters = sum(map(str.isalpha, "".join(self.between)))
-        return bool(self.between[0]) or letters >= FEW_LETTERS or not any(map(_has_several_words, values))
+        return bool(self.between[0]) or letters >= FEW_LETTERS or not any(map(_is_english, values))
 
 
 class Catalogue:
@@ -158,6 +158,11 @@ class Catalogue:
                 return self._entries.get(joint, joint).join(
                     part if known is None else known for part, known in zip(parts, told, strict=True))
         return None
+
+
+def _is_english(text: str) -> bool:
+    """A word or several: no number, and no name or call as in code."""
+    return bool(re.fullmatch("[A-Za-z]+", text)) or _has_several_words(text)
 
 
 def _has_several_words(text: str) -> bool:
