@@ -7,14 +7,18 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import nbformat
 import pytest
 from markupsafe import Markup
 from nbformat.v4 import new_code_cell, new_notebook
 
 from grader.__main__ import main
+from grader.bundle import archive
 from grader.checks import trials_of, tried_on
 from grader.course import feedback, mark, student_page
-from grader.course.cell import LANGUAGE
+from grader.course.assigning import assigned
+from grader.course.cell import LANGUAGE, language_of
+from grader.course.course_file import Assigned, CourseFile
 from grader.course.student_page import Row
 from grader.exercises import order_of
 from grader.exercises.references import mistakes_of
@@ -26,6 +30,7 @@ from grader.translation.catalogues import State, fields_in, file_of, state_of, t
 from grader.translation.sentences import GENERAL, SOURCES, sentences, sentences_in
 from tests.many import in_short_time
 from utils.deadlocks.errors import BadValue
+from utils.languages import choice
 from utils.languages.catalogue import Catalogue
 from utils.languages.choice import ENGLISH, VARIABLE, languages, speaking, translated
 
@@ -215,6 +220,34 @@ def test_a_changed_sentence_keeps_its_translation_as_unsure_and_it_is_not_shown(
 def test_the_command_refuses_what_it_does_not_know(arguments, words, capsys):
     assert main(["translate", *arguments]) == 2
     assert words in capsys.readouterr().err
+
+
+# ── a course in another language ──
+
+
+def test_the_archive_has_the_catalogues_of_its_units_and_the_course_s_language():
+    everything = archive.languages()
+    assert {f"utils/languages/{language}/{name}.po" for language, name in CATALOGUES} == everything.keys()
+    course = CourseFile(units={"01_collectives": Assigned("01_collectives", ())}, language="zh")
+    packed = archive.languages(course)
+    assert set(packed) == {"course.toml", "utils/languages/zh/general.po"} and packed["course.toml"] == 'language = "zh"\n'
+
+
+def test_a_students_copy_speaks_the_language_that_its_archive_names(monkeypatch, tmp_path):
+    monkeypatch.delenv(VARIABLE)
+    for text, language in (('language = "zh"\n', "zh"), ("title = 3", ENGLISH), ("language = 3", ENGLISH), ("no toml", ENGLISH)):
+        (tmp_path / "course.toml").write_text(text)
+        monkeypatch.setattr(choice, "_COURSE", tmp_path / "course.toml")
+        choice._of_the_course.cache_clear()
+        assert choice.language() == language
+    choice._of_the_course.cache_clear()
+
+
+def test_an_assigned_notebook_names_the_course_s_language():
+    solutions = nbformat.read(ROOT / "solutions" / UNIT / f"{UNIT}.ipynb", as_version=4)
+    unit = Assigned(UNIT, order_of(UNIT))
+    assert language_of(assigned(solutions, unit, CourseFile(units={UNIT: unit}, language="zh"))) == "zh"
+    assert LANGUAGE not in assigned(solutions, unit, CourseFile(units={UNIT: unit})).metadata
 
 
 # ── looking up ──
