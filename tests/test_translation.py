@@ -235,7 +235,7 @@ def test_the_archive_has_the_catalogues_of_its_units_and_the_course_s_language()
 
 def test_a_students_copy_speaks_the_language_that_its_archive_names(monkeypatch, tmp_path):
     monkeypatch.delenv(VARIABLE)
-    for text, language in (('language = "zh"\n', "zh"), ("title = 3", ENGLISH), ("language = 3", ENGLISH), ("no toml", ENGLISH)):
+    for text, language in (('language = "zh"\n', "zh"), ("title = 3", ENGLISH), ("language = 3", ENGLISH), ("none", ENGLISH)):
         (tmp_path / "course.toml").write_text(text)
         monkeypatch.setattr(choice, "_COURSE", tmp_path / "course.toml")
         choice._of_the_course.cache_clear()
