@@ -235,7 +235,7 @@ def test_the_archive_has_the_catalogues_of_its_units_and_the_course_s_language()
 
 def test_a_students_copy_speaks_the_language_that_its_archive_names(monkeypatch, tmp_path):
     monkeypatch.delenv(VARIABLE)
-    for text, language in (('language = "zh"\n', "zh"), ("title = 3", ENGLISH), ("language = 3", ENGLISH), ("none", ENGLISH)):
+    for text, language in (('language = "zh"\n', "zh"), ("title = 3", ENGLISH), ("language = 3", ENGLISH), ("", ENGLISH)):
         (tmp_path / "course.toml").write_text(text)
         monkeypatch.setattr(choice, "_COURSE", tmp_path / "course.toml")
         choice._of_the_course.cache_clear()
@@ -256,7 +256,8 @@ TOY = Catalogue({
     "rank {rank} waits for {whom} in {call}": "{call}：{rank} ← {whom}", "ranks {a} and {b}": "{a}/{b}",
     "Hint: {text}": "提示：{text}", "Stop here. Then go on.": "停。走。", "Likely fix: {fix}": "修改：{fix}",
     "a b c": "甲乙丙", "one": "一", "two": "二", ", ": "、", "{a} of {b}": "{b} 中 {a}",
-    "{place}, line {number}: {code}": "{place} 第 {number} 行：{code}", "{x} was changed": "{x} 变了"})
+    "{place}, line {number}: {code}": "{place} 第 {number} 行：{code}", "{x} was changed": "{x} 变了",
+    "{x} ({n} was changed)": "{x} ({n} 变了)"})
 
 
 @pytest.mark.parametrize("text, wanted", [
@@ -268,6 +269,7 @@ TOY = Catalogue({
     ("2 of 3", "3 中 2"),
     ("KeyError: a b c", "KeyError: 甲乙丙"),
     ("Cell In[1], line 2: print('one')", "Cell In[1] 第 2 行：print('one')"),
+    ("one (1 was changed), two (2 was changed)", "一 (1 变了)、二 (2 变了)"),
     *((text, text) for text in ("one, three things", "some of them", "this piece of that cake", "'one'", "", "[1, 2]",
                                 "(one, (two was changed", "unknown words")),
 ])

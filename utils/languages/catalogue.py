@@ -19,7 +19,7 @@ FEW_LETTERS = 4  # an entry with fewer of its own, and a field in front, takes n
 LONGEST = 2000  # characters of a line that is looked up
 _SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z(“`])")
 _QUOTED = re.compile(r"""'.*'|".*"|`.*`|\[.*\]""")
-_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
+_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|“[^“”]*”")
 _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
 _WORD = re.compile(r"[A-Za-z]{2}")
 _STOP = re.compile(r"(?<=[。！？]) ")  # after these no space follows
@@ -182,5 +182,6 @@ def _are_parts(joint: str, parts: Sequence[str], told: Sequence[str | None]) -> 
 def _is_whole(text: str) -> bool:
     """Whether it does not cut through brackets or quotation marks."""
     text = _APOSTROPHE.sub("", text)
-    return all(text.count(left) == text.count(right) for left, right in ("()", "[]", "“”")) and not (
-        text.count("'") % 2 or text.count('"') % 2)
+    while (shorter := _BRACKETS.sub("", text)) != text:
+        text = shorter
+    return not set("()[]“”").intersection(text) and not (text.count("'") % 2 or text.count('"') % 2)
