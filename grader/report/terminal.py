@@ -58,8 +58,12 @@ def _table(summary: Summary) -> Table:
 def _symptoms(summary: Summary) -> list[str]:
     lines = []
     for exercise, n, symptoms in summary.symptoms(SYMPTOMS_SHOWN):
-        lines += [f"  {exercise}", *(f"    {len(s.students)} of {n}: {s.words}" for s in symptoms)]
+        lines += [f"  {exercise}", *(f"    {_counted(len(s.students), n)}: {translated(s.words)}" for s in symptoms)]
     return ["Commonest symptoms", *lines] if lines else []
+
+
+def _counted(some: int, of: int) -> str:
+    return translated(f"{some} of {of}")
 
 
 def _looks(summary: Summary) -> list[str]:

@@ -19,11 +19,13 @@ FEW_LETTERS = 4  # an entry with fewer of its own, and a field in front, takes n
 LONGEST = 2000  # characters of a line that is looked up
 _SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z(“`])")
 _QUOTED = re.compile(r"""'.*'|".*"|`.*`|\[.*\]""")
+_VALUE = re.compile(rf"{_QUOTED.pattern}|[\d.,]+ \w+")  # such as 15 s
 _BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|“[^“”]*”")
 _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
 _WORD = re.compile(r"[A-Za-z]{2}")
 _STOP = re.compile(r"(?<=[。！？]) ")  # after these no space follows
-_PARTS = (": ", "; ", ", then ", ", ", " and ")  # what joins parts of a sentence, if it is no entry itself
+_PARTS = (" — ", ": ", "; ", ", then ", ", ", " and ")  # what joins parts of a sentence, if it is no entry itself
+_AFTER = (" — ", ": ")  # of these the first one; what follows explains what is before
 
 
 def read_catalogue(file: Path) -> Catalog:
@@ -145,14 +147,23 @@ class Catalogue:
     def _stretches(self, sentences: Sequence[str]) -> Iterator[tuple[int, str]]:
         for number in range(len(sentences), 0, -1):
             text = " ".join(sentences[:number])
-            found = self._entries.get(text) or self._whole(text) or self._of_parts(text)
+            found = self._entries.get(text) or self._whole(text) or self._after_a_name(text)
+            if found is None and number == 1:
+                found = self._of_parts(text)
             if found is not None:
                 yield number, found
+
+    def _after_a_name(self, text: str) -> str | None:
+        """Of an entry, with something before it and a colon or a dash."""
+        for found in re.finditer("|".join(_AFTER), text):
+            if (known := self._entries.get(text[found.end():])) is not None:
+                return self._one_line(text[:found.start()]) + self._entries.get(found[0], found[0]) + known
+        return None
 
     def _of_parts(self, text: str) -> str | None:
         """Of what is joined by a colon, a semicolon, commas or "and": all parts of a list are known, or it is left alone."""
         for joint in _PARTS:
-            parts = text.split(joint, 1) if joint == ": " else text.split(joint)
+            parts = text.split(joint, 1) if joint in _AFTER else text.split(joint)
             told = [self._known(part) for part in parts] if len(parts) > 1 else []
             if told and _are_parts(joint, parts, told):
                 return self._entries.get(joint, joint).join(
@@ -171,10 +182,10 @@ def _has_several_words(text: str) -> bool:
 
 
 def _are_parts(joint: str, parts: Sequence[str], told: Sequence[str | None]) -> bool:
-    """Whether a text was rightly taken apart: what follows a colon is known; each part of a list is, or is one word."""
-    if joint == ": ":
+    """Whether a text was rightly taken apart: what follows a colon is known; each part of a list is, or is one value."""
+    if joint in _AFTER:
         return told[-1] is not None
-    is_list = all(known is not None or _QUOTED.fullmatch(part) or not _has_several_words(part)
+    is_list = all(known is not None or _VALUE.fullmatch(part) or not _has_several_words(part)
                   for part, known in zip(parts, told, strict=True))
     return is_list and (any(told) or joint in (" and ", ", then "))
 
