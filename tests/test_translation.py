@@ -269,7 +269,7 @@ TOY = Catalogue({
     ("2 of 3", "3 中 2"),
     ("KeyError: a b c", "KeyError: 甲乙丙"),
     ("a name: Stop here. Then go on.", "a name: 停。走。"),
-    ("a name — Stop here. Then go on. a b c", "a name — 停。走。甲乙丙"),
+    ("a name — Stop here. Then go on.", "a name — 停。走。"),
     ("Cell In[1], line 2: print('one')", "Cell In[1] 第 2 行：print('one')"),
     ("one (1 was changed), two (2 was changed)", "一 (1 变了)、二 (2 变了)"),
     *((text, text) for text in ("one, three things", "some of them", "this piece of that cake", "'one'", "", "[1, 2]",
