@@ -17,7 +17,8 @@ GENERAL = "general"  # the catalogue of what belongs to no unit
 SOURCES = {  # catalogue -> patterns of the files that its sentences stand in
     GENERAL: (
         "utils/deadlocks/[!w]*.py", "utils/trace/source.py", "utils/trace/recorder.py", "utils/trace/traced_group.py",
-        "utils/ranks/error_facts.py", "utils/ranks/run.py", "utils/ranks/payload.py", "utils/checking.py",
+        "utils/ranks/error_facts.py", "utils/ranks/fresh_process.py", "utils/ranks/payload.py", "utils/ranks/run.py",
+        "utils/checking.py",
         "grader/judging/[cdefjnv]*.py", "grader/judging/*.html", "grader/evidence/evidence.py",
         "grader/exercises/shared/cases.py", "grader/exercises/technique/rank_by_rank.py", "grader/exercises/hints.toml",
         "grader/calling/checked.py", "grader/checks.py", "grader/not_written.py", "grader/standing.*",
@@ -25,6 +26,7 @@ SOURCES = {  # catalogue -> patterns of the files that its sentences stand in
         "grader/course/mark.py", "grader/course/running.py", "grader/course/splice.py", "grader/course/student_page.html",
         "grader/report/page.*", "grader/report/records.py", "grader/report/terminal.py",
     ),
+    "simulation": ("utils/simulation/*.py",),
     "technique": ("grader/exercises/technique/[!r]*.py",),  # what exercises of several units demand
     **{unit: (f"grader/exercises/{unit}/*/exercise.py", f"grader/exercises/{unit}/*/technique.py",
               f"grader/exercises/{unit}/*/hints.toml") for unit in UNITS},

@@ -16,7 +16,7 @@ PYTHON = ("None", "True", "False")
 LINES = (CODE, "source", "to_line")  # fields in which brackets and quotation marks may be open
 WRAPPED = "Likely fix: "  # how the last paragraph of a deadlock begins, which may be broken into lines
 FEW_LETTERS = 4  # an entry with fewer of its own, and a field in front, takes no words of English, else it fits any text
-LONGEST = 2000  # characters of a line that is looked up
+LONGEST, MOST_PARTS = 1000, 20  # characters of a line that is looked up; parts that it is taken apart into
 _SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z(“`])")
 _QUOTED = re.compile(r"""'.*'|".*"|`.*`|\[.*\]""")
 _VALUE = re.compile(rf"{_QUOTED.pattern}|[\d.,]+ \w+")  # such as 15 s
@@ -128,6 +128,7 @@ class Catalogue:
         return self._of_sentences(sentences) if len(sentences) > 1 else self._of_parts(text)
 
     def _whole(self, text: str) -> str | None:
+        """As an entry with fields; what stands in these is looked up as well."""
         for template in self._templates:
             if (values := template.values_in(text)) is not None:
                 return template.filled({field: value if field == CODE or value in PYTHON else self._one_line(value)
@@ -164,7 +165,7 @@ class Catalogue:
         """Of what is joined by a colon, a semicolon, commas or "and": all parts of a list are known, or it is left alone."""
         for joint in _PARTS:
             parts = text.split(joint, 1) if joint in _AFTER else text.split(joint)
-            told = [self._known(part) for part in parts] if len(parts) > 1 else []
+            told = [self._known(part) for part in parts] if 1 < len(text.split(joint)) <= MOST_PARTS else []
             if told and _are_parts(joint, parts, told):
                 return self._entries.get(joint, joint).join(
                     part if known is None else known for part, known in zip(parts, told, strict=True))
