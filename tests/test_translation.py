@@ -40,12 +40,12 @@ CATALOGUES = [(language, name) for language in languages() if language != ENGLIS
               for name in SOURCES if file_of(language, name).exists()]
 MISTAKES = [(name, mistake) for name in order_of(UNIT) for mistake in mistakes_of(UNIT, name)[::4]]
 QUOTED = re.compile(r"""`[^`]*`|'[^']*'|\([^()]*\)|\b\w*Error: .*|第 \d+ 行：.*|位于：.*""")  # code, and what Python said
-ENGLISH_WORDS = re.compile(r"\b[A-Za-z]{2,}(?: [A-Za-z]{2,})+")
+ENGLISH_WORDS = re.compile(r"\b[A-Za-z]{2,}(?: [A-Za-z]{2,})+|(?<![.\w])(?:an|and|are|at|for|in|is|not|of|one|the|then|to|was)\b")
 TERMS = re.compile(r"\b(world size|rank|raise NotImplementedError)\b")  # which Chinese texts leave in English
 
 
 def english_in(text: str) -> list[str]:
-    """Two English words or more that follow each other, outside code."""
+    """Two English words or more that follow each other, and common ones, outside code."""
     return ENGLISH_WORDS.findall(TERMS.sub("…", QUOTED.sub("…", text)))
 
 
@@ -257,6 +257,7 @@ TOY = Catalogue({
     "Hint: {text}": "提示：{text}", "Stop here. Then go on.": "停。走。", "Likely fix: {fix}": "修改：{fix}",
     "a b c": "甲乙丙", "one": "一", "two": "二", ", ": "、", "{a} of {b}": "{b} 中 {a}",
     "{place}, line {number}: {code}": "{place} 第 {number} 行：{code}", "{x} was changed": "{x} 变了",
+    ", then ": "，又 ", "{n} rank": "{n} 个 rank", "one rank": "一 rank",
     "{x} ({n} was changed)": "{x} ({n} 变了)"})
 
 
@@ -271,6 +272,9 @@ TOY = Catalogue({
     ("a name: Stop here. Then go on.", "a name: 停。走。"),
     ("a name — Stop here. Then go on.", "a name — 停。走。"),
     ("Cell In[1], line 2: print('one')", "Cell In[1] 第 2 行：print('one')"),
+    ("'a', then 'b'", "'a'，又 'b'"),
+    ("1 rank", "1 个 rank"),
+    ("one, one rank", "一、一 rank"),
     ("one (1 was changed), two (2 was changed)", "一 (1 变了)、二 (2 变了)"),
     *((text, text) for text in ("one, three things", "some of them", "this piece of that cake", "'one'", "", "[1, 2]",
                                 "(one, (two was changed", "unknown words")),

@@ -15,10 +15,10 @@ CODE = "code"  # the field that is somebody's line of code: it stays as it is, a
 PYTHON = ("None", "True", "False")
 LINES = (CODE, "source", "to_line")  # fields in which brackets and quotation marks may be open
 WRAPPED = "Likely fix: "  # how the last paragraph of a deadlock begins, which may be broken into lines
-FEW_LETTERS = 4  # an entry with fewer of its own, and a field in front, takes no words of English, else it fits any text
+FEW = 7  # characters: an entry with fewer of its own, and a field in front, takes no words of English, else it fits any text
 LONGEST, MOST_PARTS = 1000, 20  # characters of a line that is looked up; parts that it is taken apart into
 _SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z(“`])")
-_QUOTED = re.compile(r"""'.*'|".*"|`.*`|\[.*\]""")
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|\[.*\]""")
 _VALUE = re.compile(rf"{_QUOTED.pattern}|[\d.,]+ \w+")  # such as 15 s
 _BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|“[^“”]*”")
 _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
@@ -85,8 +85,7 @@ class Template:
         return FIELD.sub(lambda field: values.get(field[1], field[0]), self.translation)
 
     def _is_telling(self, values: Iterable[str]) -> bool:
-        letters = sum(map(str.isalpha, "".join(self.between)))
-        return bool(self.between[0]) or letters >= FEW_LETTERS or not any(map(_is_english, values))
+        return bool(self.between[0]) or self.length >= FEW or not any(map(_is_english, values))
 
 
 class Catalogue:
