@@ -40,7 +40,8 @@ CATALOGUES = [(language, name) for language in languages() if language != ENGLIS
               for name in SOURCES if file_of(language, name).exists()]
 MISTAKES = [(name, mistake) for name in order_of(UNIT) for mistake in mistakes_of(UNIT, name)[::4]]
 QUOTED = re.compile(r"""`[^`]*`|'[^']*'|\([^()]*\)|\b\w*Error: .*|第 \d+ 行：.*|位于：.*""")  # code, and what Python said
-ENGLISH_WORDS = re.compile(r"\b[A-Za-z]{2,}(?: [A-Za-z]{2,})+|(?<![.\w])(?:an|and|are|at|for|in|is|not|of|one|the|then|to|was)\b")
+COMMON = "an|and|are|at|for|in|is|not|of|one|the|then|to|was"
+ENGLISH_WORDS = re.compile(rf"\b[A-Za-z]{{2,}}(?: [A-Za-z]{{2,}})+|(?<![.\w])(?:{COMMON})\b")
 TERMS = re.compile(r"\b(world size|rank|raise NotImplementedError)\b")  # which Chinese texts leave in English
 
 
