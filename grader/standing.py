@@ -9,6 +9,7 @@ from grader.judging.html import fill_in
 from utils.languages.choice import translated
 from utils.notebook import record
 from utils.notebook.predictions import RIGHT
+from utils.words import padded, width_of
 
 NOT_A_MARK = "Your own record, kept on this machine: no mark, and nobody else sees it."
 NO_UNITS = "No units are beside this folder: run `progress()` in a unit's notebook."
@@ -152,5 +153,5 @@ def _time(minutes: float) -> str:
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     rows = [[translated(text) for text in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(padded(text, width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -8,6 +8,7 @@ from grader.evidence.evidence import RETURNED
 from grader.judging.credit import Part
 from grader.judging.html import fill_in
 from utils.languages.choice import translated
+from utils.words import padded, width_of
 
 ERROR_LINES_SHOWN = 14
 DIFFERENCES_SHOWN = 2
@@ -148,9 +149,9 @@ class Verdict:
     def __str__(self) -> str:
         lines = [self.headline(), *(f"  {line}" for line in (*translated(self.problem).splitlines(), *self.credit()))]
         names = [translated(case.name) for case in self.shown]
-        width = max(map(len, names), default=0)
+        width = max(map(width_of, names), default=0)
         for case, name in zip(self.shown, names, strict=True):
-            lines.append(f"  {sign(case.right)} {name:<{width}}  {case.ranks_in_signs()}".rstrip())
+            lines.append(f"  {sign(case.right)} {padded(name, width)}  {case.ranks_in_signs()}".rstrip())
         lines += [f"  {line}" for line in self._explanation()]
         if technique := self.technique():
             lines += [f"  {translated('Technique:')}", *(f"    {sign(met)} {text}" for met, text in technique)]

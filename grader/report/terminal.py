@@ -1,12 +1,12 @@
 """A report as text for a terminal."""
 
 import itertools
-import unicodedata
 
 from grader.course.shown import plain
 from grader.report.tally import Summary, Tally
 from utils.figures.tables import Column, Table
 from utils.languages.choice import translated
+from utils.words import columns
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 SYMPTOMS_SHOWN = 2
@@ -38,13 +38,6 @@ def shorten(text: str, width: int) -> str:
             return "".join(kept).rstrip() + "…"
         kept.append(character)
     return text
-
-
-def columns(character: str) -> int:
-    """How wide a terminal shows a character."""
-    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def _table(summary: Summary) -> Table:

@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import os
-import tomllib
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
@@ -47,6 +46,10 @@ def translated(text: str) -> str:
 
 @functools.cache
 def _of_the_course() -> str:
+    if not _COURSE.is_file():
+        return ENGLISH
+    import tomllib  # most courses need none of it
+
     try:
         said = tomllib.loads(_COURSE.read_text(encoding="utf-8")).get("language", ENGLISH)
     except (OSError, ValueError):
