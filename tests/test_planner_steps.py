@@ -158,6 +158,30 @@ def test_tokens_go_once_to_a_node_and_on_from_there():
     assert by["nodes"].times["EP exposed"] < by["experts"].times["EP exposed"]
 
 
+def test_experts_may_be_whole_on_tensor_parallel_ranks():
+    """The same 64 devices and experts: whole ones (expert_tp 1) are as many parameters, on as many devices."""
+    mixed = model_named("Mixtral 8x7B").with_sequence(4096)
+    usual = {"dp": 16, "tp": 4, "zero": 1, "sequence_parallel": True}
+    split, whole = Layout(ep=8, **usual), Layout(ep=8, expert_tp=1, **usual)
+    plans = [plan(mixed, layout, H100, 64, assumptions=Assumptions()) for layout in (split, whole)]
+    state = [sum(float(one.memory.part(what)) for what in ("parameters", "gradients", "optimizer state")) for one in plans]
+    routed = 32 * 8 / 8 * 3 * 4096 * 14_336  # parameters of the one expert a layer that a device has, if it is whole
+    assert state[1] - state[0] == pytest.approx(routed * 3 / 4 * (2 + 4) + 12 * (routed / 8 - routed / 4 / 2))
+    assert plans[1].times["compute"] == plans[0].times["compute"]
+    assert plans[1].traffic.of("TP") == pytest.approx(plans[0].traffic.of("TP") / 2)  # attention's half is left
+    node = plan(mixed, Layout(ep=8, dp=2, tp=4, expert_tp=1, sequence_parallel=True), H100, 64, assumptions=Assumptions())
+    assert [flow.group for flow in node.traffic.flows if flow.axis == "EP"] == [Group(8, 8)]
+    with pytest.raises(ValueError, match="expert_tp=1 spreads them"):
+        plan(mixed, Layout(ep=8, dp=2, tp=4), H100, 64)
+
+
+def test_tensor_parallel_across_nodes_costs_what_its_links_do():
+    inside, across = (plan(LLAMA, Layout(tp=8, dp=2), H100, 16), plan(LLAMA, Layout(tp=16, across_nodes=True), H100, 16))
+    assert across.times["TP exposed"] > inside.times["TP exposed"] and across.traffic.of("TP") > inside.traffic.of("TP")
+    with pytest.raises(ValueError, match="do not fit into nodes"):
+        plan(LLAMA, Layout(tp=16), H100, 16)
+
+
 def test_a_device_without_rows_has_its_own_share_and_half_of_it_for_attention():
     strange = Device("own", {"bfloat16": 1e14}, 80e9, 1e12, efficiency=0.5)
     assert efficiencies(strange) == {"products": 0.5}

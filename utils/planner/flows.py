@@ -147,6 +147,11 @@ def _sizes(layout: Layout, order: Sequence[str], axes: Sequence[str]) -> list[tu
     sizes = [(axis, getattr(layout, axis)) for axis in order]
     if all(axis in order for axis in axes):
         return sizes
+    if layout.expert_spread > 1 and any(axis in axes for axis in ("ep", "expert_shard")):
+        block = layout.dp * layout.cp
+        shard = layout.shard or block
+        return [("of an expert", layout.expert_tp), ("ep", layout.ep), ("expert_shard", layout.expert_ranks(shard)),
+                ("replica", block // shard), ("pp", layout.pp)]
     block, first = layout.dp * layout.cp, min(order.index("cp"), order.index("dp"))
     shard = layout.shard or block
     rest = [(axis, size) for axis, size in sizes[first:] if axis not in ("cp", "dp")]

@@ -16,6 +16,9 @@ ZERO_STAGES = (0, 1, 2, 3)
 class Layout:
     """Degrees of parallelism: `devices` = dp·tp·pp·cp. Experts are split over ep of the dp·cp ranks with the same layers.
 
+    expert_tp: among how many of the tp ranks one expert is split (None: all of them); with fewer, ep is of
+    dp·cp·tp/expert_tp ranks. across_nodes: tensor-parallel groups may be larger than a node, at the price of its links.
+
     zero: stage 0–3 (1 is Megatron's distributed optimizer). shard: how many of the dp·cp ranks share one copy of what ZeRO
     shards, neighbours; the others have copies of it (FSDP's hybrid sharding, MiCS); None: all of them. chunks: model chunks
     a device ("v"), above 1 for the interleaved schedule only. micro_batch: sequences at once. recompute: none, selective
@@ -42,6 +45,8 @@ class Layout:
     uneven_stages: bool = False
     recompute_layers: int | None = None
     reshard: bool = True
+    expert_tp: int | None = None
+    across_nodes: bool = False
 
     def __post_init__(self):
         for what in ("dp", "tp", "pp", "cp", "ep", "chunks", "micro_batch"):
@@ -61,7 +66,11 @@ class Layout:
                 raise BadValue(f"recompute_layers={self.recompute_layers} are recomputed in no way: recompute is none")
         if not self.reshard and self.zero != 3:
             raise BadValue(f"reshard=False concerns what ZeRO-3 gathers, and zero is {self.zero}")
-        for what in ("sequence_parallel", "uneven_stages", "reshard"):
+        if self.expert_tp is not None:
+            require_count("expert_tp", self.expert_tp)
+            if self.tp % self.expert_tp:
+                raise BadValue(f"expert_tp {self.expert_tp} does not divide tp {self.tp}, whose ranks share an expert")
+        for what in ("sequence_parallel", "uneven_stages", "reshard", "across_nodes"):
             require_flag(what, getattr(self, what))
         require_name("schedule", self.schedule, SCHEDULES)
         require_name("way to recompute", self.recompute, WAYS_TO_RECOMPUTE)
@@ -81,6 +90,15 @@ class Layout:
         """Ranks that share one copy of what ZeRO shards; 1 without ZeRO."""
         return (self.shard or self.dp * self.cp) if self.zero else 1
 
+    @property
+    def expert_spread(self) -> int:
+        """Among how many groups of a layer's tp ranks experts are dealt out: tp/expert_tp."""
+        return self.tp // (self.expert_tp or self.tp)
+
+    def expert_ranks(self, ranks: int) -> int:
+        """Of so many ranks that share a copy of the state, how many share one of the same experts' state; at least 1."""
+        return max(ranks * self.expert_spread // self.ep, 1)
+
     def recomputed_share(self, layers: int) -> float:
         """Share of a model's so many layers that are recomputed."""
         return 1.0 if self.recompute_layers is None else min(self.recompute_layers * self.pp / layers, 1.0)
@@ -95,7 +113,8 @@ class Layout:
                              if getattr(self, axis) > 1 or axis == "dp")
         of = "" if self.recompute_layers is None else f" of {self.recompute_layers} layers"
         sharded = f"ZeRO-{self.zero}" + f" over {self.shard}" * (self.shard is not None)
-        extras = [f"EP {self.ep}" * (self.ep > 1), sharded * (self.zero > 0), "SP" * self.sequence_parallel,
+        experts = f"EP {self.ep}" + f" (TP {self.expert_tp})" * (self.expert_spread > 1)
+        extras = [experts * (self.ep > 1), sharded * (self.zero > 0), "SP" * self.sequence_parallel,
                   (self.schedule + f" ×{self.chunks}" * (self.chunks > 1)) * (self.pp > 1),
                   f"micro-batch {self.micro_batch}", f"{self.recompute} recomputation{of}" * (self.recompute != "none")]
         return ", ".join([degrees, *filter(None, extras)])
@@ -124,7 +143,7 @@ def _devices(layout: Layout, devices: int | None, devices_per_node: int | None) 
     if devices is not None and layout.devices != devices:
         product = " · ".join(f"{axis} {getattr(layout, axis)}" for axis in ("dp", "tp", "pp", "cp"))
         reasons.append(f"{product} = {layout.devices:,} devices, not {devices:,}.")
-    if devices_per_node not in (None, 1) and devices_per_node % layout.tp:
+    if devices_per_node not in (None, 1) and devices_per_node % layout.tp and not layout.across_nodes:
         what = "do not fit into" if layout.tp > devices_per_node else "would straddle"
         reasons.append(f"Tensor-parallel groups of {layout.tp} {what} nodes of {devices_per_node} devices.")
     return reasons
@@ -145,9 +164,12 @@ def _shards(layout: Layout) -> list[str]:
 def _widths(layout: Layout, shape: ModelShape) -> list[str]:
     """What tensor parallel must divide."""
     sizes = {"attention heads": shape.heads, "FFN columns": shape.ffn_size if shape.layers > shape.moe_layers else 0,
-             "columns of an expert": shape.expert_size if shape.experts else 0}
+             "columns of an expert": shape.expert_size if shape.experts and layout.expert_spread == 1 else 0}
     reasons = [f"{count:,} {what} cannot be split evenly over tp {layout.tp}." for what, count in sizes.items()
                if count % layout.tp]
+    if shape.experts and shape.expert_size % (layout.expert_tp or 1):
+        reasons.append(f"{shape.expert_size:,} columns of an expert cannot be split evenly over expert_tp "
+                       f"{layout.expert_tp}.")
     groups = shape.kv_groups
     if groups % layout.tp and layout.tp % groups:
         reasons.append(f"{groups} key-value heads can neither be split over tp {layout.tp} nor copied evenly to its ranks.")
@@ -177,9 +199,11 @@ def _experts(layout: Layout, shape: ModelShape) -> list[str]:
     reasons = []
     if shape.experts % layout.ep:
         reasons.append(f"{shape.experts} experts cannot be split evenly over ep {layout.ep}.")
-    if (layout.dp * layout.cp) % layout.ep:
-        reasons.append(f"ep {layout.ep} does not divide dp·cp = {layout.dp * layout.cp}, the ranks that experts go to "
-                       "(spreading them over tensor-parallel ranks too is not modelled).")
+    ranks = layout.dp * layout.cp * layout.expert_spread
+    if ranks % layout.ep:
+        named = "dp·cp" if layout.expert_spread == 1 else "dp·cp·tp/expert_tp"
+        advice = " (expert_tp=1 spreads them over tensor-parallel ranks, too)" * (layout.tp > 1 and not layout.expert_tp)
+        reasons.append(f"ep {layout.ep} does not divide {named} = {ranks}, the ranks that experts go to{advice}.")
     return reasons
 
 

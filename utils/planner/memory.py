@@ -122,7 +122,7 @@ def _require_place(layout: Layout, place: int) -> None:
 def _parameter_parts(shape: ModelShape, layout: Layout, place: int) -> list[Explained]:
     dense, moe = device_layers(shape, layout.pp, layout.chunks)[place]
     parts = [explain(f"{count} layers" + " with experts" * with_experts, "parameters", "layers*layer", layers=count,
-                     layer=layer_parameters(shape, with_experts, layout.tp, layout.ep))
+                     layer=layer_parameters(shape, with_experts, layout))
              for count, with_experts in ((dense, False), (moe, True)) if count]
     return parts + _ends(shape, layout, place)
 
@@ -133,15 +133,20 @@ def _ends(shape: ModelShape, layout: Layout, place: int) -> list[Explained]:
     return first + [shape.end_parameters(layout.tp, own_copy=layout.pp > 1)] * (place == layout.pp - 1)
 
 
+def layer_parameters(shape: ModelShape, moe: bool, layout: Layout) -> Explained:
+    """Of one layer on one rank of a layout, before ZeRO."""
+    return _layer_parameters(shape, moe, layout.tp, layout.ep, layout.expert_tp)
+
+
 @functools.cache
-def layer_parameters(shape: ModelShape, moe: bool, tp: int, ep: int) -> Explained:
-    """Of one layer on one rank of tp × ep."""
-    return shape.layer_parameters(moe, tp, ep)
+def _layer_parameters(shape: ModelShape, moe: bool, tp: int, ep: int, expert_tp: int | None) -> Explained:
+    return shape.layer_parameters(moe, tp, ep, expert_tp)
 
 
 def held_by_place(shape: ModelShape, layout: Layout) -> tuple[tuple[float, float], ...]:
     """For each place of the pipeline (parameters without routed experts, those of routed experts), before ZeRO."""
-    return _held_by_place(shape, Layout(tp=layout.tp, pp=layout.pp, ep=layout.ep, chunks=layout.chunks))
+    return _held_by_place(shape, Layout(tp=layout.tp, pp=layout.pp, ep=layout.ep, chunks=layout.chunks,
+                                        expert_tp=layout.expert_tp))
 
 
 @functools.cache
@@ -156,7 +161,7 @@ def _held_by_place(shape: ModelShape, layout: Layout) -> tuple[tuple[float, floa
 
 def routed_parameters(shape: ModelShape, layout: Layout, moe_layers: int) -> Explained:
     """Parameters of routed experts that a device holds of so many layers, before ZeRO shards them."""
-    of_a_layer = layer_parameters(shape, True, layout.tp, layout.ep).part("routed experts")
+    of_a_layer = layer_parameters(shape, True, layout).part("routed experts")
     return explain("routed experts", "parameters", "layers*routed", layers=moe_layers, routed=of_a_layer)
 
 
@@ -180,7 +185,7 @@ def model_state(shape: ModelShape, layout: Layout, state: StateBytes, place: int
 def _largest_gathered(shape: ModelShape, layout: Layout, place: int) -> Explained:
     """What ZeRO-3 gathers at once: a layer, or the embedding or the head where they are larger."""
     kinds = enumerate(device_layers(shape, layout.pp, layout.chunks)[place])
-    units = [layer_parameters(shape, bool(moe), layout.tp, layout.ep) for moe, count in kinds if count]
+    units = [layer_parameters(shape, bool(moe), layout) for moe, count in kinds if count]
     return max(units + _ends(shape, layout, place), key=float)
 
 
@@ -190,7 +195,7 @@ def _state_with_experts(shape: ModelShape, layout: Layout, state: StateBytes, he
     routed = routed_parameters(shape, layout, moe)
     rest = explain("parameters without routed experts", "parameters", "held - routed", held=held, routed=routed)
     both = zip(sharded_state(rest, ranks, layout.zero, state),
-               sharded_state(routed, max(ranks // layout.ep, 1), layout.zero, state), strict=True)
+               sharded_state(routed, layout.expert_ranks(ranks), layout.zero, state), strict=True)
     return [total(of_rest.name, "bytes", [of_rest, of_experts]) for of_rest, of_experts in both]
 
 

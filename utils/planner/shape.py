@@ -177,11 +177,14 @@ class ModelShape:
 
     # Parameters
 
-    def layer_parameters(self, moe: bool = False, tp: int = 1, ep: int = 1) -> Explained:
-        """Parameters of one layer on one rank of tp × ep, by category; norms and biases behind a row split are not split."""
+    def layer_parameters(self, moe: bool = False, tp: int = 1, ep: int = 1, expert_tp: int | None = None) -> Explained:
+        """Parameters of one layer on one rank of tp × ep, by category; norms and biases behind a row split are not split.
+
+        expert_tp: ranks that a routed expert is split among, if not tp.
+        """
         require_count("tp", tp)
         require_count("ep", ep)
-        parts = [self._attention(tp), *(self._experts(tp, ep) if moe else [self._ffn(tp)]),
+        parts = [self._attention(tp), *(self._experts(tp, ep, expert_tp or tp) if moe else [self._ffn(tp)]),
                  self.explain("norms", "parameters", "n*w*h + q + u" if self.latent_rank else "n*w*h")]
         return total("a layer with experts" if moe else "a layer", "parameters", parts)
 
@@ -201,8 +204,8 @@ class ModelShape:
     def _ffn(self, tp: int) -> Explained:
         return self.explain("FFN", "parameters", "m*h*f/t + b*((m - 1)*f/t + h)", t=tp)
 
-    def _experts(self, tp: int, ep: int) -> list[Explained]:
-        parts = [self.explain("routed experts", "parameters", "E/e*m*h*x/t", t=tp, e=ep),
+    def _experts(self, tp: int, ep: int, expert_tp: int) -> list[Explained]:
+        parts = [self.explain("routed experts", "parameters", "E/e*m*h*x/t", t=expert_tp, e=ep),
                  self.explain("router", "parameters", "h*E")]
         shared = [self.explain("shared experts", "parameters", "S*m*h*x/t", t=tp)] if self.shared_experts else []
         return [parts[0], *shared, parts[1]]

@@ -67,8 +67,10 @@ def _step(number: int, row: Mapping[str, Any]) -> PublishedStep:
         require_count(f"{name}: {what}", row.get(what))
     require_positive(f"{name}: printed_step_s", row.get("printed_step_s"))
     chunks, zero = row.get("chunks") or 1, row.get("zero") or 0
-    layout = Layout(dp=row.get("dp") or 1, tp=row.get("tp") or 1, pp=row.get("pp") or 1, cp=row.get("cp") or 1,
-                    ep=row.get("ep") or 1, zero=3 if zero == "FSDP" else zero, micro_batch=row.get("micro_batch") or 1,
+    dp, tp, cp, ep = (row.get(axis) or 1 for axis in ("dp", "tp", "cp", "ep"))
+    expert_tp = row.get("expert_tp") or (1 if dp * cp % ep and dp * cp * tp % ep == 0 else None)
+    layout = Layout(dp=dp, tp=tp, pp=row.get("pp") or 1, cp=cp, ep=ep, expert_tp=expert_tp,
+                    zero=3 if zero == "FSDP" else zero, micro_batch=row.get("micro_batch") or 1,
                     sequence_parallel=row.get("sequence_parallel") in (True, "True"), chunks=chunks,
                     schedule="interleaved" if chunks > 1 else "1F1B", recompute=row.get("recompute") or "none",
                     uneven_stages=True)

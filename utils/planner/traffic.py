@@ -97,8 +97,14 @@ def _tensor(step: _Step) -> list[Flow]:
     forwards = 2 if step.layout.recompute == "full" else 1
     each = 1 if step.shape.parallel_ffn else 2
 
+    whole_experts = step.layout.expert_tp == 1 and step.layout.tp > 1 and step.shape.moe_layers > 0
+
     def flow(what: str, op: str, times: int, beside: str = "", source: str = MEGATRON) -> Flow:
         calls, most = step.layer_calls(times)
+        if whole_experts:  # a layer with whole experts has attention's half of the traffic alone
+            of_experts = step.layer_calls(times, moe=True)
+            calls, most = (explain("calls", "", "calls - experts/2", calls=all_layers, experts=experts)
+                           for all_layers, experts in zip((calls, most), of_experts, strict=True))
         return Flow("TP", what, op, group, calls, inputs if op == "all_gather" else hidden, beside, source, most)
 
     if step.layout.sequence_parallel:
@@ -135,7 +141,7 @@ def _experts(step: _Step) -> list[Flow]:
     if step.layout.ep == 1:
         return []
     times = 4 + 2 * (step.layout.recompute == "full")
-    split = step.layout.tp if step.layout.sequence_parallel else 1
+    split = step.layout.tp if step.layout.sequence_parallel else step.layout.expert_spread
     tokens = step.payload("tokens, once for each expert", "z*B*s/c*k*h/T", T=split)
     calls, most = step.layer_calls(times, moe=True)
     group, copies, source = step.group("ep"), None, "Lepikhin et al. 2020 (GShard)"

@@ -149,36 +149,41 @@ def _product_bytes(shape: ModelShape, layout: Layout, assumptions: Assumptions, 
     casts = kernels.cast_bytes if size < 2 else 0
     if not kernels.operands and not casts:
         return []
-    inputs, outputs = _operands(shape, layout.tp, 1)
+    inputs, outputs = _operands(shape, layout.tp, 1, layout.expert_spread)
     again = AGAIN_IN_PRODUCTS[layout.recompute] * layout.recomputed_share(shape.layers)
-    values = {"inputs": inputs, "outputs": outputs, "P": layer_parameters(shape, bool(shape.experts), layout.tp, layout.ep),
+    values = {"inputs": inputs, "outputs": outputs, "P": layer_parameters(shape, bool(shape.experts), layout),
               "B": layout.micro_batch, "c": layout.cp, "passes": 3 + again}
     parts = []
     if kernels.operands:
         parts.append(shape.explain("operands and results of products", "bytes",
                                    "passes*(o*inputs + z*outputs + o*P*c/(B*s))", o=size, z=2, **values))
     if casts:  # before they are gathered
-        values["inputs"], values["outputs"] = _operands(shape, layout.tp, layout.tp if layout.sequence_parallel else 1)
+        values["inputs"], values["outputs"] = _operands(
+            shape, layout.tp, layout.tp if layout.sequence_parallel else 1, layout.expert_spread)
         parts.append(shape.explain("operands made in 8 bits", "bytes", "each*(passes - 1)/2*(inputs + outputs + P*c/(B*s))",
                                    each=casts, **values))
     return parts
 
 
 @functools.cache
-def _operands(shape: ModelShape, tp: int, whole_over: int) -> tuple[Explained, Explained]:
-    """Numbers that the products of a layer read of a token, and write; of those of width h one in whole_over."""
+def _operands(shape: ModelShape, tp: int, whole_over: int, spread: int) -> tuple[Explained, Explained]:
+    """Numbers that the products of a layer read of a token, and write; of those of width h one in whole_over.
+
+    spread: of the tp ranks that have a token, one in so many sends it to an expert.
+    """
     if shape.latent_rank:
         read, written = "h/T + q + u + a*d/t", "q + u + r + (a*(d + r) + 2*a*d)/t + h/T"
     else:
         read, written = "h/T + a*d/t", "(a + 2*g)*d/t + h/T"
     if shape.experts:
-        read, written = f"{read} + (k + S)*(h/T + x/t)", f"{written} + (k + S)*((m - 1)*x/t + h/T)"
+        routed = "(k/u + S)" if spread > 1 else "(k + S)"
+        read, written = f"{read} + {routed}*h/T + (k + S)*x/t", f"{written} + (k + S)*(m - 1)*x/t + {routed}*h/T"
     else:
         read, written = f"{read} + h/T + f/t", f"{written} + (m - 1)*f/t + h/T"
     if whole_over == 1:
         read, written = read.replace("h/T", "h"), written.replace("h/T", "h")
-    return (shape.explain("numbers that products read", "", read, t=tp, T=whole_over),
-            shape.explain("numbers that products write", "", written, t=tp, T=whole_over))
+    return tuple(shape.explain(f"numbers that products {what}", "", formula, t=tp, T=whole_over, u=spread)
+                 for what, formula in (("read", read), ("write", written)))
 
 
 @functools.cache
@@ -203,7 +208,7 @@ def optimizer_time(shape: ModelShape, layout: Layout, cluster: Cluster, state: S
     ZeRO divides routed experts among fewer ranks than the rest: they have fewer copies.
     """
     ranks = layout.shard_ranks
-    of_experts = max(ranks // layout.ep, 1)
+    of_experts = layout.expert_ranks(ranks)
     updated = max(rest / ranks + routed / of_experts for rest, routed in held_by_place(shape, layout))
     return explain("optimizer", "s", "(2*optimizer + gradient + parameter)*P/bandwidth", optimizer=state.optimizer,
                    gradient=state.gradient, parameter=state.parameter, 
