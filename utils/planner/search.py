@@ -20,6 +20,7 @@ from utils.planner.flows import ORDER
 from utils.planner.layout import RECOMPUTE, SCHEDULES, ZERO_STAGES, Layout, reasons_against
 from utils.planner.memory import model_state
 from utils.planner.plan import Plan, checked
+from utils.planner.published import shape_of
 from utils.planner.ranking import Ranking, Ruled
 from utils.planner.shape import ModelShape
 from utils.planner.times import (
@@ -86,7 +87,7 @@ class _Search:
         return bool(reasons)
 
 
-def search(shape: ModelShape, cluster: Cluster | str, devices: int, global_batch: int, state: StateBytes = MEGATRON_18,
+def search(shape: ModelShape | str, cluster: Cluster | str, devices: int, global_batch: int, state: StateBytes = MEGATRON_18,
            assumptions: Assumptions = NOTHING_HIDDEN, usable: float = 0.9, dropout: bool = True, keep: int = 10,
            tie: float = 0.02, micro_batches: Sequence[int] = (1, 2, 4, 8),
            schedules: Sequence[str] = ("1F1B", "interleaved"), uneven_stages: bool = False) -> Ranking:
@@ -100,6 +101,7 @@ def search(shape: ModelShape, cluster: Cluster | str, devices: int, global_batch
     splits along fewer axes comes first, then the faster. With 0 only time counts.
     Raises: TypeError, ValueError for sizes that cannot be.
     """
+    shape = shape_of(shape)
     cluster = checked(shape, cluster, global_batch, state, assumptions, usable, dropout, devices)
     require_flag("uneven_stages", uneven_stages)
     require_count("keep", keep)
