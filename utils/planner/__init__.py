@@ -26,10 +26,11 @@ from utils.planner.utilization import hfu, mfu
 from utils.simulation.cluster import Cluster, Device, FatTree, Link, Torus
 from utils.simulation.clusters import CLUSTERS, cluster_named
 
-# plan, search and scaling are functions here; their modules are utils.planner.plan and so on for `from … import …` alone.
+# plan, search, scaling and goodput are functions here; `from utils.planner.plan import …` still reads their modules.
 __all__ = [
     "ALL_HIDDEN", "BFLOAT16_8", "CLUSTERS", "DEEPSPEED_20", "MEGATRON_18", "MODELS", "NOTHING_HIDDEN", "PLAIN_16", "ZERO_16",
     "Assumptions", "Cluster", "Device", "FatTree", "Layout", "Link", "ModelShape", "Plan", "StateBytes", "Torus",
     "checkpoint_interval", "checkpoint_size", "cluster_named", "comparison", "device_mtbf", "from_megatron",
-    "from_torchtitan", "goodput", "hfu", "mfu", "model_named", "plan", "reasons_against", "scaling", "search", "shape_from_config",
+    "from_torchtitan", "goodput", "hfu", "mfu", "model_named", "plan", "reasons_against", "scaling", "search",
+    "shape_from_config",
 ]
