@@ -1,4 +1,4 @@
-"""Models and jobs as other tools write them: published configs give published parameter counts, and nothing is lost in silence."""
+"""Models and jobs as other tools write them: published configs give published counts, and nothing is lost in silence."""
 
 import json
 
@@ -21,8 +21,9 @@ QWEN25 = {"model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944
           "num_attention_heads": 28, "num_key_value_heads": 4, "vocab_size": 152064, "max_position_embeddings": 131072,
           "rms_norm_eps": 1e-6, "sliding_window": 131072, "use_sliding_window": False, "max_window_layers": 28,
           "tie_word_embeddings": False}
-QWEN3_30B = {"model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 48, "head_dim": 128,
-             "num_attention_heads": 32, "num_key_value_heads": 4, "vocab_size": 151936, "max_position_embeddings": 40960,
+QWEN3_30B = {"model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 48,
+             "head_dim": 128, "num_attention_heads": 32, "num_key_value_heads": 4, "vocab_size": 151936,
+             "max_position_embeddings": 40960,
              "rms_norm_eps": 1e-6, "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768,
              "decoder_sparse_step": 1, "mlp_only_layers": [], "tie_word_embeddings": False, "attention_bias": False}
 QWEN15_MOE = {**QWEN25, "model_type": "qwen2_moe", "hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 24,
@@ -314,7 +315,8 @@ def test_a_script_is_read_from_its_file(tmp_path):
     ([*MIXTRAL_ARGUMENTS, "--moe-layer-freq", "[0]*3"], 16, "for each of 32 layers"),
     ([*LLAMA_ARGUMENTS, "--hybrid-override-pattern", "M*"], 16, "without attention"),
     ([*LLAMA_ARGUMENTS, "--recompute-granularity", "some"], 16, "selective or full"),
-    ([each for each in LLAMA_ARGUMENTS if each not in ("--vocab-size", "128256")], 16, "vocabulary="), ("--num-layers '2", 8, "as a command line"),
+    ([each for each in LLAMA_ARGUMENTS if each not in ("--vocab-size", "128256")], 16, "vocabulary="),
+    ("--num-layers '2", 8, "as a command line"),
 ])
 def test_megatron_arguments_that_cannot_be_are_refused_in_words(arguments, devices, words):
     with pytest.raises(ValueError, match=words):

@@ -4,7 +4,7 @@ from utils.checking import require_count, require_number, require_positive
 from utils.deadlocks.errors import BadValue
 from utils.planner.explained import Explained, explain
 
-SECONDS_AN_HOUR = 3600
+SECONDS_AN_HOUR, HOURS_A_DAY = 3600, 24
 
 
 def tokens_per_s_device(global_batch: int, sequence: int, step_s: float, devices: int) -> Explained:
@@ -30,6 +30,13 @@ def device_hours(tokens: float, rate: float, goodput: float = 1.0) -> Explained:
     if goodput == 1:
         return explain("device hours", "device hours", "D/(R*hour)", D=tokens, R=rate, hour=SECONDS_AN_HOUR)
     return explain("device hours", "device hours", "D/(R*G*hour)", D=tokens, R=rate, G=goodput, hour=SECONDS_AN_HOUR)
+
+
+def training_days(hours: float, devices: int) -> Explained:
+    """Days that so many device hours take on so many devices.  Raises: TypeError, ValueError."""
+    require_positive("hours", hours)
+    require_count("devices", devices)
+    return explain("training", "days", "H/(n*day)", H=hours, n=devices, day=HOURS_A_DAY)
 
 
 def money(hours: float, price_per_device_hour: float, currency: str = "$") -> Explained:

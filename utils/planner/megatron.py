@@ -41,18 +41,19 @@ NOT_PLANNED = {
 UNEVEN = ("pipeline-model-parallel-layout", "decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers",
           "account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split")
 USED = {
-    *REQUIRED, *UNEVEN, "accumulate-allreduce-grads-in-fp32", "attention-backend", "attention-dropout", "bf16",
-    "context-parallel-size", "data-parallel-sharding-strategy", "disable-bias-linear", "expert-model-parallel-size",
-    "ffn-hidden-size", "fp16", "fp8-e4m3", "fp8-format", "fp8-hybrid", "global-batch-size", "group-query-attention",
-    "hidden-dropout", "kv-channels", "kv-lora-rank", "max-position-embeddings", "moe-ffn-hidden-size", "moe-layer-freq",
-    "moe-router-topk", "moe-shared-expert-intermediate-size", "multi-latent-attention", "nnodes", "no-position-embedding",
-    "normalization", "nproc-per-node", "num-experts", "num-layers-per-virtual-pipeline-stage", "num-query-groups",
+    *REQUIRED, *UNEVEN,
+    "accumulate-allreduce-grads-in-fp32", "attention-backend", "attention-dropout", "bf16", "context-parallel-size",
+    "data-parallel-sharding-strategy", "disable-bias-linear", "expert-model-parallel-size", "ffn-hidden-size", "fp16",
+    "fp8-e4m3", "fp8-format", "fp8-hybrid", "global-batch-size", "group-query-attention", "hidden-dropout", "kv-channels",
+    "kv-lora-rank", "max-position-embeddings", "moe-ffn-hidden-size", "moe-layer-freq", "moe-router-topk",
+    "moe-shared-expert-intermediate-size", "multi-latent-attention", "nnodes", "no-position-embedding", "normalization",
+    "nproc-per-node", "num-experts", "num-layers-per-virtual-pipeline-stage", "num-query-groups",
     "num-virtual-stages-per-pipeline-rank", "overlap-grad-reduce", "overlap-moe-expert-parallel-comm",
     "overlap-param-gather", "pipeline-model-parallel-size", "position-embedding-type", "q-lora-rank", "qk-head-dim",
-    "qk-pos-emb-head-dim", "recompute-activations", "recompute-granularity", "recompute-method", "recompute-num-layers", "sequence-parallel",
-    "swiglu", "tensor-model-parallel-size", "tp-comm-overlap", "transformer-impl", "untie-embeddings-and-output-weights",
-    "use-distributed-optimizer", "use-flash-attn", "use-megatron-fsdp", "use-rotary-position-embeddings", "use-torch-fsdp2",
-    "v-head-dim", "vocab-size",
+    "qk-pos-emb-head-dim", "recompute-activations", "recompute-granularity", "recompute-method", "recompute-num-layers",
+    "sequence-parallel", "swiglu", "tensor-model-parallel-size", "tp-comm-overlap", "transformer-impl",
+    "untie-embeddings-and-output-weights", "use-distributed-optimizer", "use-flash-attn", "use-megatron-fsdp",
+    "use-rotary-position-embeddings", "use-torch-fsdp2", "v-head-dim", "vocab-size",
 }
 
 

@@ -1,0 +1,62 @@
+"""What a plan assumes, in sentences for a reader who hasn't seen its arguments."""
+
+from dataclasses import fields
+from typing import Any
+
+from utils.planner.explained import in_words, plain
+
+AXES = ("tp", "cp", "ep", "pp", "dp")
+SAID = {"dtype", "efficiency", "fused_attention", "causal", "rails", *(f"hidden_{axis}" for axis in AXES)}
+
+
+def assumptions_in_words(plan: Any) -> list[str]:
+    """A sentence for each thing that the plan takes for granted; settings that are as usual and say nothing are left out."""
+    assumed, cluster = plan.assumptions, plan.cluster
+    efficiency = assumed.efficiency or cluster.device.efficiency
+    usable = in_words(plan.usable, "share")
+    sentences = [
+        f"Matrix products run in {assumed.dtype} and reach {in_words(efficiency, 'share')} of a {cluster.device.name}'s peak of "
+        f"{in_words(plan.peak_flops, 'FLOP/s')}.",
+        f"A parameter costs {plan.state.total:g} bytes: {plan.state.parameter:g} for itself, {plan.state.gradient:g} for its "
+        f"gradient, {plan.state.optimizer:g} for the optimizer.",
+        f"{usable} of a device's {in_words(cluster.device.memory_bytes, 'bytes')} may be used.",
+        "Attention is fused: its scores are never stored." if assumed.fused_attention else
+        "Attention stores its scores for the backward pass.",
+        "Scores that the causal mask hides are skipped." if assumed.causal else
+        "Scores that the causal mask hides are computed, and counted in MFU.",
+        "Dropout's masks are kept." if plan.dropout else "There is no dropout.",
+        _hidden(assumed), _links(cluster), *_ports(assumed),
+    ]
+    usual = type(assumed)()
+    others = [field.name for field in fields(assumed) if field.name not in SAID
+              and getattr(assumed, field.name) != getattr(usual, field.name)]
+    return [*sentences, *(f"{name.replace('_', ' ').capitalize()}: {_shown(getattr(assumed, name))}." for name in others)]
+
+
+def _hidden(assumed: Any) -> str:
+    """Which traffic runs beside computation."""
+    shares = {axis.upper(): getattr(assumed, f"hidden_{axis}") for axis in AXES}
+    shown = [f"{in_words(share, 'share')} of {axis}'s" for axis, share in shares.items() if share]
+    if not shown:
+        return "No communication is hidden behind computation."
+    return f"Communication that runs beside computation, as far as there is any to hide behind: {', '.join(shown)}."
+
+
+def _links(cluster: Any) -> str:
+    inside = f"{cluster.inside.name} carries {in_words(cluster.inside.bytes_per_s, 'B/s')} a device inside a node of " \
+             f"{cluster.devices_per_node}"
+    if cluster.between is None:
+        return inside + "."
+    return f"{inside}, {cluster.between.name} {in_words(cluster.between.bytes_per_s, 'B/s')} between nodes."
+
+
+def _ports(assumed: Any) -> list[str]:
+    if assumed.rails is None:
+        return ["A group sends to other nodes through the ports of all its neighbours in a node."]
+    return [f"A group sends to other nodes through {assumed.rails} port{'s' * (assumed.rails > 1)}."]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(getattr(value, "name", value))
+    return plain(value)
