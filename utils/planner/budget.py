@@ -28,8 +28,8 @@ def device_hours(tokens: float, rate: float, goodput: float = 1.0) -> Explained:
     require_positive("rate", rate)
     require_share("goodput", goodput)
     if goodput == 1:
-        return explain("device hours", "device hours", "D/(R*hour)", D=tokens, R=rate, hour=SECONDS_AN_HOUR)
-    return explain("device hours", "device hours", "D/(R*G*hour)", D=tokens, R=rate, G=goodput, hour=SECONDS_AN_HOUR)
+        return explain("device hours", "h", "D/(R*hour)", D=tokens, R=rate, hour=SECONDS_AN_HOUR)
+    return explain("device hours", "h", "D/(R*G*hour)", D=tokens, R=rate, G=goodput, hour=SECONDS_AN_HOUR)
 
 
 def training_days(hours: float, devices: int) -> Explained:

@@ -12,6 +12,7 @@ KNOWN = {"ceil": math.ceil, "floor": math.floor, "max": max, "min": min, "log2":
 SUPERSCRIPTS = {"**2": "²", "**3": "³"}
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 LETTERS = re.compile(r"[A-Za-z_]\w*")
+CURRENCIES = ("$", "€", "£")
 SCALED = ("FLOP", "FLOP/s", "B/s")
 
 
@@ -164,6 +165,8 @@ def in_words(value: float, unit: str) -> str:
         return _bytes(value)
     if unit == "share":
         return f"{100 * value:.3g} %"
+    if unit in CURRENCIES:
+        return f"{unit}{value:,.0f}" if abs(value) >= 100 else f"{unit}{value:,.2f}"
     if unit == "parameters" and abs(value) >= 1e6:
         return f"{value / 1e9:,.4g} billion parameters" if abs(value) >= 1e9 else f"{value / 1e6:.4g} million parameters"
     if unit == "s" and 0 < abs(value) < 1:

@@ -29,11 +29,12 @@ def report_page(plan: Any, tokens: float | None = None, price_per_device_hour: f
     if tokens is None and (price_per_device_hour is not None or watts_per_device is not None):
         raise BadValue("money and energy are those of a whole training run: give its tokens too")
     spent = _spent(plan, tokens, price_per_device_hour, watts_per_device, pue, goodput, currency)
+    fullest = max(plan.memory_by_stage, key=float)
     template = Environment(loader=FileSystemLoader(TEMPLATE.parent), autoescape=True, undefined=StrictUndefined,
                            trim_blocks=True, lstrip_blocks=True).get_template(TEMPLATE.name)
     return template.render(
         plan=plan, spent=spent, cards=[plan.time, plan.tokens_per_s_device, plan.mfu, *spent], goodput=float(goodput),
-        assumptions=assumptions_in_words(plan), fullest=max(plan.memory_by_stage, key=float),
+        assumptions=assumptions_in_words(plan), fullest=fullest, stage=plan.memory_by_stage.index(fullest),
         memory=_drawn(stage_memory_figure(plan.memory_by_stage, float(plan.limit))),
         time=_drawn(plan_time_figure({"step": plan})), source=plan.shape.source)
 

@@ -15,10 +15,10 @@ def assumptions_in_words(plan: Any) -> list[str]:
     efficiency = assumed.efficiency or cluster.device.efficiency
     usable = in_words(plan.usable, "share")
     sentences = [
-        f"Matrix products run in {assumed.dtype} and reach {in_words(efficiency, 'share')} of a {cluster.device.name}'s peak of "
-        f"{in_words(plan.peak_flops, 'FLOP/s')}.",
-        f"A parameter costs {plan.state.total:g} bytes: {plan.state.parameter:g} for itself, {plan.state.gradient:g} for its "
-        f"gradient, {plan.state.optimizer:g} for the optimizer.",
+        f"Matrix products run in {assumed.dtype} and reach {in_words(efficiency, 'share')} of the {cluster.device.name}'s "
+        f"peak, {in_words(plan.peak_flops, 'FLOP/s')}.",
+        f"A parameter costs {plan.state.total:g} bytes: {plan.state.parameter:g} for itself, {plan.state.gradient:g} for "
+        f"its gradient, {plan.state.optimizer:g} for the optimizer.",
         f"{usable} of a device's {in_words(cluster.device.memory_bytes, 'bytes')} may be used.",
         "Attention is fused: its scores are never stored." if assumed.fused_attention else
         "Attention stores its scores for the backward pass.",
