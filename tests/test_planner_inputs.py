@@ -129,6 +129,7 @@ def without(config, *fields):
     ({**DEEPSEEK, "v_head_dim": 256}, "v_head_dim 256"),
     ({**QWEN15_MOE, "shared_expert_intermediate_size": 5000}, "no multiple of the 1408"),
     ({**LLAMA, "attention_chunk_size": 8192}, "chunked attention"),
+    ({**LLAMA, "layer_types": ["linear_attention"] * 32}, "linear_attention isn't modelled"),
 ])
 def test_what_cannot_be_read_is_refused_in_words(config, words):
     with pytest.raises(ValueError, match=words):

@@ -8,10 +8,11 @@ the fullest device. flows: one kind of message. traffic: all of a step. times: b
 HFU. published: models and runs from print. budget: device hours, money, energy. export: a plan as plain numbers. plan: all
 of that for one layout. goodput: what failures and checkpoints cost. search: all layouts. ranking: what a search found, and
 what it ruled out. scaling: to 100,000 devices. config_json, torchtitan, megatron: what other tools call a model and a
-layout. job: what they say, in our words. inputs: all of these. report: a page to hand to somebody. command: `python -m
-utils.planner`.
+layout. job: what they say, in our words. inputs: all of these. cluster_json: a cluster of one's own. words: assumptions in
+sentences. report: a page to hand to somebody. settings: options of the command line. command: `python -m utils.planner`.
 """
 
+from utils.planner.cluster_json import cluster_from_json
 from utils.planner.conventions import BFLOAT16_8, DEEPSPEED_20, MEGATRON_18, PLAIN_16, ZERO_16, StateBytes
 from utils.planner.goodput import checkpoint_interval, checkpoint_size, device_mtbf, goodput
 from utils.planner.inputs import from_megatron, from_torchtitan, shape_from_config
@@ -30,7 +31,7 @@ from utils.simulation.clusters import CLUSTERS, cluster_named
 __all__ = [
     "ALL_HIDDEN", "BFLOAT16_8", "CLUSTERS", "DEEPSPEED_20", "MEGATRON_18", "MODELS", "NOTHING_HIDDEN", "PLAIN_16", "ZERO_16",
     "Assumptions", "Cluster", "Device", "FatTree", "Layout", "Link", "ModelShape", "Plan", "StateBytes", "Torus",
-    "checkpoint_interval", "checkpoint_size", "cluster_named", "comparison", "device_mtbf", "from_megatron",
-    "from_torchtitan", "goodput", "hfu", "mfu", "model_named", "plan", "reasons_against", "scaling", "search",
-    "shape_from_config",
+    "checkpoint_interval", "checkpoint_size", "cluster_from_json", "cluster_named", "comparison", "device_mtbf",
+    "from_megatron", "from_torchtitan", "goodput", "hfu", "mfu", "model_named", "plan", "reasons_against", "scaling",
+    "search", "shape_from_config",
 ]

@@ -29,7 +29,8 @@ FIELDS = {
 REQUIRED = ("layers", "width", "heads", "vocabulary")
 NO_DECODERS = ("albert", "bart", "bert", "clip", "deberta", "deberta-v2", "distilbert", "electra", "mt5", "roberta", "t5",
                "vit", "wav2vec2", "whisper", "xlm-roberta")
-NO_ATTENTION = ("mamba", "ssm", "rwkv", "linear_attn", "linear_num", "linear_key", "conv_kernel", "layers_block_type")
+NO_ATTENTION = ("mamba", "ssm", "rwkv", "linear_attn", "linear_num", "linear_key", "conv_kernel", "layers_block_type",
+                "block_types", "lru_width", "attn_type_list")
 
 
 class Family(NamedTuple):
@@ -99,7 +100,7 @@ def shape_from_config(source: str | Path | Mapping[str, Any], sequence: int | No
     return ModelShape(**{
         **family.has, **known, **_attention(config, place), **_window(config, kind, sizes["layers"]),
         **_experts(config, sizes, place), **_parallel(config), "biases": biases, "tied": _tied(config, family),
-        "name": name or config.get("_name_or_path") or place.removesuffix("/config.json").rsplit("/", 1)[-1],
+        "name": name or config.get("_name_or_path") or place.rpartition("/")[0] or kind or "a model",
         "source": read + (f"; not counted: {left_out}" if left_out else "")})
 
 
@@ -130,8 +131,9 @@ def _require_decoder(config: Mapping[str, Any], kind: str, place: str) -> None:
     other = next((key for key in config if key.startswith(NO_ATTENTION)), None)
     if other is not None:
         raise BadValue(f"{place}: {kind or 'the model'} has layers without attention ({other}), which aren't modelled")
-    if "chunked_attention" in (config.get("layer_types") or ()) or config.get("attention_chunk_size"):
-        raise BadValue(f"{place}: chunked attention isn't modelled")
+    strange = {*(config.get("layer_types") or ())} - {"full_attention", "sliding_attention"}
+    if strange or config.get("attention_chunk_size"):
+        raise BadValue(f"{place}: {', '.join(sorted(strange)) or 'chunked attention'} isn't modelled")
 
 
 def _by_fields(config: Mapping[str, Any], kind: str, place: str) -> Family:

@@ -12,6 +12,7 @@ from typing import Any
 from utils.checking import require_name
 from utils.deadlocks.errors import BadValue
 from utils.planner import conventions
+from utils.planner.cluster_json import cluster_from_json
 from utils.planner.config_json import shape_from_config
 from utils.planner.layout import RECOMPUTE, SCHEDULES, ZERO_STAGES, Layout
 from utils.planner.plan import Plan, plan
@@ -50,7 +51,8 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     """Which devices."""
     group = parser.add_argument_group("devices")
     group.add_argument("--devices", type=int, metavar="N", help="how many of them")
-    group.add_argument("--device", default="H100", metavar="NAME", help="the cluster's name (see `clusters`); default H100")
+    group.add_argument("--device", default="H100", metavar="NAME|FILE",
+                       help="a cluster's name (see `clusters`), or a .json of your own; default H100")
 
 
 def add_layout(parser: argparse.ArgumentParser) -> None:
@@ -168,8 +170,8 @@ def model_of(asked: argparse.Namespace) -> ModelShape:
 
 
 def cluster_of(name: str, devices: int | None) -> Cluster:
-    """A ready cluster, with more devices where its nodes' network can have more."""
-    cluster = cluster_named(name)
+    """A file's or a ready cluster, with more devices where its nodes' network can have more."""
+    cluster = cluster_from_json(name) if name.endswith(".json") else cluster_named(name)
     grows = cluster.between is not None and not isinstance(cluster.topology, Torus)
     return replace(cluster, n_devices=devices) if grows and devices and devices > cluster.n_devices else cluster
 
