@@ -5,7 +5,7 @@ import json
 import pytest
 
 from utils.planner import Layout, from_megatron, from_torchtitan, plan, shape_from_config
-from utils.planner.conventions import MEGATRON_18, PLAIN_16
+from utils.planner.conventions import BFLOAT16_8, MEGATRON_18, PLAIN_16
 from utils.planner.published import model_named
 
 LLAMA = {"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
@@ -233,7 +233,8 @@ def test_what_torchtitan_has_and_the_planner_has_not_is_said():
     job = from_torchtitan(text + "[fault_tolerance]\nenable = true\n", 128)
     said = str(job)
     assert job.shape is None and "llama3 debug is none that is published" in said and "memory_budget" in said
-    assert "torchft" in said and job.layout.recompute == "selective"
+    assert "torchft" in said and job.layout.recompute == "selective" and "selective_ac_option" not in said
+    assert from_torchtitan(text.replace("seq_len", "dtype = 'bfloat16'\nseq_len"), 128).state == BFLOAT16_8
     with pytest.raises(ValueError, match="give shape="):
         job.plan("H100")
     assert job.plan("H100", shape="Llama 3 405B").shape.name == "Llama 3 405B"
@@ -253,6 +254,8 @@ MODEL_ARGS=(
     --seq-length 2048
     --max-position-embeddings 2048
     --vocab-size 51200   # padded
+    # --seq-length 4096 \\
+    # --swiglu \\
 )
 torchrun --nproc-per-node $GPUS_PER_NODE --nnodes ${NUM_NODES} pretrain_gpt.py ${MODEL_ARGS[@]} \\
     --micro-batch-size 1 --global-batch-size 1536 --bf16 --lr 6e-5 \\
@@ -302,6 +305,14 @@ def test_experts_and_latent_attention_of_megatron_are_read():
     assert deepseek.shape.letters == model_named("DeepSeek-V3").letters and "MTP" in str(deepseek)
 
 
+def test_a_script_s_quoted_arguments_and_branches_are_read_and_said():
+    script = GPT3.replace("--sequence-parallel", "").replace("--tensor-model-parallel-size 8", "--sequence-parallel")
+    job = from_megatron('if [ "$FP8" = 1 ]; then\n  MORE+=("--fp8-format hybrid" "--fp8-margin 0")\nfi\n' + script)
+    assert job.dtype == "float8_e4m3fn" and "conditions aren't evaluated" in str(job)
+    assert "conditions" not in str(from_megatron(GPT3))
+    assert job.layout.tp == 1 and not job.layout.sequence_parallel  # Megatron-LM has none without tensor parallelism
+
+
 def test_a_script_is_read_from_its_file(tmp_path):
     (tmp_path / "train.sh").write_text(GPT3)
     assert from_megatron(tmp_path / "train.sh") == from_megatron(str(tmp_path / "train.sh")) == from_megatron(GPT3)
@@ -316,7 +327,7 @@ def test_a_script_is_read_from_its_file(tmp_path):
     ([*MIXTRAL_ARGUMENTS, "--moe-layer-freq", "[0]*3"], 16, "for each of 32 layers"),
     ([*LLAMA_ARGUMENTS, "--hybrid-override-pattern", "M*"], 16, "without attention"),
     ([*LLAMA_ARGUMENTS, "--recompute-granularity", "some"], 16, "selective or full"),
-    ([each for each in LLAMA_ARGUMENTS if each not in ("--vocab-size", "128256")], 16, "vocabulary="),
+    ([each for each in LLAMA_ARGUMENTS if each not in ("--vocab-size", "128256")], 16, "give the vocabulary"),
     ("--num-layers '2", 8, "as a command line"),
 ])
 def test_megatron_arguments_that_cannot_be_are_refused_in_words(arguments, devices, words):

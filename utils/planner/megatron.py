@@ -3,6 +3,7 @@
 Names and defaults are those of Megatron Core 0.14's training arguments.
 """
 
+import itertools
 import math
 import re
 import shlex
@@ -64,13 +65,16 @@ def from_megatron(arguments: str | Path | Sequence[str], devices: int | None = N
     --nnodes aren't in it. vocabulary: where --vocab-size isn't, because it is the tokenizer's.
     Raises: OSError, TypeError; ValueError with the arguments that are missing, and for degrees that can't be.
     """
-    given = _Given(_values(_words(arguments)))
+    words = _words(arguments)
+    given = _Given(_values(words))
     missing = [f"--{name}" for name in REQUIRED if name not in given.values]
     if missing:
         raise BadValue(f"Megatron's arguments lack what a plan needs: {', '.join(missing)}")
     if given.has("hybrid-override-pattern") or given.has("is-hybrid-model") or given.has("hybrid-layer-pattern"):
         raise BadValue("the arguments describe layers without attention (a hybrid model), which aren't modelled")
     ignored = [sentence for name, sentence in NOT_PLANNED.items() if given.has(name)]
+    if "then" in words:
+        ignored.append("The script's conditions aren't evaluated: arguments of all branches are read, the last one counts.")
     shape = _shape(given, vocabulary)
     layout = _layout(given, shape, devices, ignored)
     batch = given.number("global-batch-size", given.number("micro-batch-size") * layout.dp)
@@ -117,7 +121,8 @@ def _words(arguments: str | Path | Sequence[str]) -> list[str]:
         arguments = Path(arguments).read_text(encoding="utf-8")
     if isinstance(arguments, str):
         try:
-            return shlex.split(_filled_in(arguments.replace("\\\n", " ")), comments=True)
+            code = re.sub(r"(^|\s)#.*", r"\1", arguments, flags=re.MULTILINE)  # in a comment no \\ continues a line
+            return shlex.split(re.sub(r"\w+\+?=\(", " ", _filled_in(code.replace("\\\n", " "))))  # arrays lie open
         except ValueError as error:
             raise BadValue(f"Megatron's arguments can't be read as a command line: {error}") from None
     if not isinstance(arguments, Sequence) or not all(isinstance(word, str) for word in arguments):
@@ -147,7 +152,7 @@ def _values(words: Sequence[str]) -> dict[str, list[str]]:
     """Argument → the words after it."""
     values: dict[str, list[str]] = {}
     name = ""
-    for word in words:
+    for word in itertools.chain.from_iterable(each.split() if each.startswith("--") else [each] for each in words):
         if word.startswith("--") and len(word) > 2:
             name, equals, value = word[2:].partition("=")
             name = name.replace("_", "-")
@@ -166,7 +171,7 @@ def _shape(given: _Given, vocabulary: int | None) -> ModelShape:
     width, layers, heads = (given.number(name) for name in ("hidden-size", "num-layers", "num-attention-heads"))
     vocabulary = vocabulary or given.number("vocab-size")
     if vocabulary is None:
-        raise BadValue("the arguments have no --vocab-size, which the tokenizer decides: give vocabulary=")
+        raise BadValue("the arguments have no --vocab-size, which the tokenizer decides: give the vocabulary")
     gated, rms = given.has("swiglu"), given.text("normalization", "LayerNorm") == "RMSNorm"
     ffn = given.number("ffn-hidden-size", int(4 * width * 2 / 3 / 64) * 64 if gated else 4 * width)
     positions = given.text("position-embedding-type", "learned_absolute")
@@ -230,7 +235,7 @@ def _layout(given: _Given, shape: ModelShape, devices: int | None, ignored: list
     if sharded:
         strategy = given.text("data-parallel-sharding-strategy", "optim_grads_params")
         zero = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}.get(strategy, 3)
-    return Layout(dp=dp, tp=tp, pp=pp, cp=cp, ep=ep, zero=zero, sequence_parallel=given.has("sequence-parallel"),
+    return Layout(dp=dp, tp=tp, pp=pp, cp=cp, ep=ep, zero=zero, sequence_parallel=given.has("sequence-parallel") and tp > 1,
                   schedule="interleaved" if chunks > 1 else "1F1B", chunks=chunks,
                   micro_batch=given.number("micro-batch-size"), recompute=_recompute(given, ignored),
                   uneven_stages=any(map(given.has, UNEVEN)) or bool(shape.layers % (pp * chunks)))

@@ -11,7 +11,7 @@ from typing import Any
 
 from utils.checking import require_count
 from utils.deadlocks.errors import BadType, BadValue
-from utils.planner.conventions import ZERO_16
+from utils.planner.conventions import BFLOAT16_8, ZERO_16
 from utils.planner.job import Job
 from utils.planner.layout import Layout
 from utils.planner.published import model_named, shape_of
@@ -42,6 +42,7 @@ KEYS = {
     "local_batch": (("training.local_batch_size", "training.batch_size"), 8),
     "global_batch": (("training.global_batch_size",), -1),
     "sequence": (("training.seq_len",), 2048),
+    "dtype": (("training.dtype",), "float32"),
     "recompute": (("activation_checkpoint.mode",), "selective"),
     "converters": (("model.converters",), ()),
     "name": (("model.name",), ""), "flavor": (("model.flavor",), ""),
@@ -72,7 +73,7 @@ def from_torchtitan(source: str | Path, devices: int | None = None, shape: Model
     found = {what: _first(config, *places) for what, places in KEYS.items()}
     for what in ("replicate", "tp", "pp", "cp", "ep", "local_batch", "sequence", "pipeline_micro_batch"):
         require_count(KEYS[what][0][0], found[what])
-    ignored = [sentence for key, sentence in NOT_PLANNED.items() if config.get(key)]
+    ignored = [sentence for key, sentence in NOT_PLANNED.items() if config.get(key) and _matters(key, found)]
     model = _model(found, shape, ignored)
     shard = _shard_degree(found, devices)
     layout = _layout(found, shard, model, ignored)
@@ -91,7 +92,17 @@ def from_torchtitan(source: str | Path, devices: int | None = None, shape: Model
     others = [key for key in config if key not in read]
     if others:
         ignored.append(f"Without effect on a plan, or not known: {', '.join(others)}.")
-    return Job("torchtitan", model, layout, batch, ZERO_16, assumptions, False, tuple(ignored))
+    state = BFLOAT16_8 if found["dtype"] == "bfloat16" else ZERO_16
+    return Job("torchtitan", model, layout, batch, state, assumptions, False, tuple(ignored))
+
+
+def _matters(key: str, found: Mapping[str, Any]) -> bool:
+    """Whether a key that isn't planned has an effect beside the others."""
+    if key.endswith("selective_ac_option"):
+        return found["recompute"] == "selective"
+    if key.endswith("expert_tensor_parallel_degree"):
+        return found["ep"] > 1 and found["tp"] > 1
+    return True
 
 
 def _read(source: str | Path) -> dict[str, Any]:
