@@ -213,7 +213,7 @@ def _spent(asked: argparse.Namespace, planned: Plan) -> tuple[Explained | None, 
 def _report(asked: argparse.Namespace, planned: Plan, share: Explained | None) -> str:
     from utils.planner.report import report_page
 
-    return report_page(planned, asked.tokens, asked.price, asked.watts, asked.pue, 1.0 if share is None else float(share))
+    return report_page(planned, asked.tokens, asked.price, asked.watts, asked.pue, 1.0 if share is None else share)
 
 
 def _written(asked: argparse.Namespace, as_json: Callable[[], str], as_csv: Callable[[], str],

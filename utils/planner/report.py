@@ -29,6 +29,8 @@ def report_page(plan: Any, tokens: float | None = None, price_per_device_hour: f
     if tokens is None and (price_per_device_hour is not None or watts_per_device is not None):
         raise BadValue("money and energy are those of a whole training run: give its tokens too")
     spent = _spent(plan, tokens, price_per_device_hour, watts_per_device, pue, goodput, currency)
+    if spent and isinstance(goodput, Explained):
+        spent.append(goodput)
     fullest = max(plan.memory_by_stage, key=float)
     template = Environment(loader=FileSystemLoader(TEMPLATE.parent), autoescape=True, undefined=StrictUndefined,
                            trim_blocks=True, lstrip_blocks=True).get_template(TEMPLATE.name)
