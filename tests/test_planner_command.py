@@ -34,6 +34,8 @@ from utils.planner.goodput import checkpoint_time, run_mtbf
 
 GPT3 = ["--model", "GPT-3 175B", "--devices", "1024", "--device", "A100", "--batch", "1536", "--tp", "8", "--pp", "16",
         "--zero", "1", "--sp", "--recompute", "selective"]
+GPT = ["plan", "--model", "GPT 22B", "--devices", "8"]
+COMPARED = ["compare", *GPT[1:], "--batch", "8"]
 LAYOUT = Layout(dp=8, tp=8, pp=16, zero=1, sequence_parallel=True, recompute="selective")
 PAGE = (ROOT / "docs" / "planner.md").read_text(encoding="utf-8")
 
@@ -189,6 +191,7 @@ def test_the_best_interval_loses_least_and_is_young_s_for_short_checkpoints():
     (lambda: checkpoint_interval(60, 0), "mtbf_s must be positive"), (lambda: goodput(60, 1e4, -1), "restart_s must not be"),
     (lambda: checkpoint_interval(60, 1e4, "Daily"), "Young"),
     (lambda: device_mtbf(0, 54, 8), "interruptions must be at least 1"),
+    (lambda: goodput(60, 5, 600), "no training goes on"),
 ])
 def test_failures_that_cannot_be_are_refused_in_words(ask, words):
     with pytest.raises(ValueError, match=words):
@@ -239,10 +242,8 @@ def test_compare_names_what_cannot_run(capsys):
     assert float(rows[0]["time_s"]) > float(rows[2]["time_s"])
     code, out, _ = said(capsys, "compare", "--model", "Llama 3 8B", "--zero", "3", "--batch", "64", "--vary", "devices=8,16")
     assert code == 0 and "8 × H100" in out and "16 × H100" in out
-
-
-GPT = ["plan", "--model", "GPT 22B", "--devices", "8"]
-COMPARED = ["compare", *GPT[1:], "--batch", "8"]
+    code, out, _ = said(capsys, *COMPARED, "--vary", "sequence=1024,2048")
+    assert code == 0 and "sequence" in out and "1,024" in out
 
 
 @pytest.mark.parametrize(("arguments", "words"), [

@@ -128,7 +128,7 @@ def without(config, *fields):
     (without(MIXTRAL, "num_experts_per_tok"), "how many a token goes to"),
     ({**DEEPSEEK, "v_head_dim": 256}, "v_head_dim 256"),
     ({**QWEN15_MOE, "shared_expert_intermediate_size": 5000}, "no multiple of the 1408"),
-    ({**LLAMA, "attention_chunk_size": 8192}, "chunked attention"),
+    ({**LLAMA, "attention_chunk_size": 8192}, "chunked attention"), ({**LLAMA, "n_layer": -1}, "n_layer must be at least 0"),
     ({**LLAMA, "layer_types": ["linear_attention"] * 32}, "linear_attention isn't modelled"),
 ])
 def test_what_cannot_be_read_is_refused_in_words(config, words):
@@ -145,8 +145,10 @@ def test_files_that_are_no_configs_are_refused_in_words(tmp_path):
         shape_from_config(tmp_path)
     with pytest.raises(FileNotFoundError):
         shape_from_config(tmp_path / "none.json")
-    with pytest.raises(TypeError, match="path of a config"):
-        shape_from_config(7)
+    for config, words in ((7, "path of a config"), ({**LLAMA, "hidden_size": "4096"}, "hidden_size must be a number"),
+                          ({**LLAMA, "layer_types": 3}, "layer_types must be a list of texts")):
+        with pytest.raises(TypeError, match=words):
+            shape_from_config(config)
 
 
 # torchtitan
@@ -326,6 +328,7 @@ def test_a_script_is_read_from_its_file(tmp_path):
      "cannot be cut into stages of 5"),
     ([*MIXTRAL_ARGUMENTS, "--moe-layer-freq", "[0]*3"], 16, "for each of 32 layers"),
     ([*LLAMA_ARGUMENTS, "--hybrid-override-pattern", "M*"], 16, "without attention"),
+    ([*LLAMA_ARGUMENTS, "--pipeline-model-parallel-size", "0"], 16, "pp must be at least 1"),
     ([*LLAMA_ARGUMENTS, "--recompute-granularity", "some"], 16, "selective or full"),
     ([each for each in LLAMA_ARGUMENTS if each not in ("--vocab-size", "128256")], 16, "give the vocabulary"),
     ("--num-layers '2", 8, "as a command line"),

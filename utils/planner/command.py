@@ -109,7 +109,7 @@ def run_compare(asked: argparse.Namespace) -> int:
     plans, refused = [], []
     for case in settings.cases_of(asked):
         try:
-            plans.append(settings.plan_of(case, shape.with_sequence(case.sequence) if case.sequence else shape))
+            plans.append(settings.plan_of(case, shape if case.sequence is None else shape.with_sequence(case.sequence)))
         except BadValue as error:
             refused.append(f"{case.label}: {error}")
     if not plans:
@@ -192,20 +192,20 @@ def _text_of(path: str) -> str:
 def _spent(asked: argparse.Namespace, planned: Plan) -> tuple[Explained | None, list[Explained]]:
     """(goodput, if failures count; days, device hours, money and energy of the whole run, as far as they are asked for)"""
     share = None
-    if asked.device_mtbf:
+    if asked.device_mtbf is not None:
         size = checkpoint_size(planned.shape, planned.state)
         mtbf_s = run_mtbf(asked.device_mtbf, planned.layout.devices)
         share = goodput(checkpoint_time(size, asked.storage), mtbf_s, asked.restart)
     if asked.tokens is None:
-        if asked.price or asked.watts:
+        if asked.price is not None or asked.watts is not None:
             raise BadValue("--price and --watts are those of a whole training run: give its --tokens too")
         return share, [share] if share is not None else []
     part = float(share) if share is not None else 1.0
     hours = planned.device_hours(asked.tokens, part)
     spent = [*([share] if share is not None else []), hours, budget.training_days(hours, planned.layout.devices)]
-    if asked.price:
+    if asked.price is not None:
         spent.append(planned.money(asked.tokens, asked.price, part))
-    if asked.watts:
+    if asked.watts is not None:
         spent.append(planned.energy(asked.tokens, asked.watts, asked.pue, part))
     return share, spent
 

@@ -26,6 +26,10 @@ FIELDS = {
     "experts": ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"),
     "experts_per_token": ("num_experts_per_tok", "experts_per_token", "moe_top_k"),
 }
+COUNTS = ("moe_intermediate_size", "n_shared_experts", "shared_expert_intermediate_size", "first_k_dense_replace",
+          "decoder_sparse_step", "kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
+          "sliding_window", "sliding_window_pattern", "max_window_layers", "word_embed_proj_dim")
+LISTS = {"layer_types": str, "mlp_only_layers": int}
 REQUIRED = ("layers", "width", "heads", "vocabulary")
 NO_DECODERS = ("albert", "bart", "bert", "clip", "deberta", "deberta-v2", "distilbert", "electra", "mt5", "roberta", "t5",
                "vit", "wav2vec2", "whisper", "xlm-roberta")
@@ -83,6 +87,7 @@ def shape_from_config(source: str | Path | Mapping[str, Any], sequence: int | No
     note = ""
     if isinstance(inner, Mapping):
         config, note = {**config, **inner}, "the part that isn't text"
+    _require_kinds(config, place)
     kind = str(config.get("model_type", ""))
     _require_decoder(config, kind, place)
     family = FAMILIES.get(kind) or _by_fields(config, kind, place)
@@ -91,7 +96,7 @@ def shape_from_config(source: str | Path | Mapping[str, Any], sequence: int | No
     if kind == "opt" and config.get("word_embed_proj_dim", sizes["width"]) != sizes["width"]:
         raise BadValue(f"{place}: an embedding narrower than the layers isn't modelled (word_embed_proj_dim)")
     _require_fields(sizes, sequence, kind, place)
-    sizes["sequence"] = sequence or sizes["sequence"]
+    sizes["sequence"] = sizes["sequence"] if sequence is None else sequence
     require_count("sequence", sizes["sequence"])
     biases, left_out = _biases(config, family)
     left_out = ", ".join(filter(None, (family.left_out, left_out, note)))
@@ -123,6 +128,17 @@ def _config(source: str | Path | Mapping[str, Any]) -> tuple[Mapping[str, Any], 
 
 def _first(config: Mapping[str, Any], names: Sequence[str]) -> Any:
     return next((config[name] for name in names if config.get(name) is not None), None)
+
+
+def _require_kinds(config: Mapping[str, Any], place: str) -> None:
+    """Raises: TypeError, ValueError for an entry that is read and isn't the number or the list that it should be."""
+    for name in (*(name for names in FIELDS.values() for name in names), *COUNTS):
+        if config.get(name) is not None:
+            require_count(f"{place}: {name}", config[name], least=0)
+    for name, kind in LISTS.items():
+        values = config.get(name)
+        if values is not None and not (isinstance(values, list) and all(isinstance(each, kind) for each in values)):
+            raise BadType(f"{place}: {name} must be a list of {'texts' if kind is str else 'numbers'}; got {values!r}")
 
 
 def _require_decoder(config: Mapping[str, Any], kind: str, place: str) -> None:

@@ -13,6 +13,7 @@ from utils.planner.shape import ModelShape
 YOUNG = "Young 1974, A First Order Approximation to the Optimum Checkpoint Interval"
 DALY = "Daly 2006, A Higher Order Estimate of the Optimum Checkpoint Interval"
 SECONDS_AN_HOUR, HOURS_A_DAY = 3600, 24
+MOST = 100  # times the mean time between failures: nothing lasts so long without one
 
 
 def checkpoint_size(shape: ModelShape, state: StateBytes) -> Explained:
@@ -90,5 +91,8 @@ def goodput(checkpoint_s: float, mtbf_s: float, restart_s: float, interval_s: fl
         raise BadValue(f"restart_s must not be negative; got {restart_s}")
     interval = checkpoint_interval(checkpoint_s, mtbf_s) if interval_s is None else interval_s
     require_positive("interval_s", interval)
+    if max(restart_s, interval + checkpoint_s) > MOST * mtbf_s:
+        raise BadValue(f"no training goes on: failures are {mtbf_s:.4g} s apart on average, a restart takes "
+                       f"{restart_s:.4g} s, and an interval with its checkpoint {interval + checkpoint_s:.4g} s")
     return explain("goodput", "share", "I/(M*exp(R/M)*(exp((I + C)/M) - 1))", DALY, I=interval, C=checkpoint_s, M=mtbf_s,
                    R=restart_s)

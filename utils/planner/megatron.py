@@ -201,6 +201,7 @@ def _experts(given: _Given, layers: int, ffn: int) -> dict[str, Any]:
     if not experts:
         return {}
     columns = given.number("moe-ffn-hidden-size", ffn)
+    require_count("--moe-ffn-hidden-size", columns)
     shared = given.number("moe-shared-expert-intermediate-size", 0)
     if shared % columns:
         raise BadValue(f"a shared expert of {shared} columns is no multiple of the {columns} of the others")
@@ -224,6 +225,8 @@ def _dense_layers(pattern: str, layers: int) -> int:
 def _layout(given: _Given, shape: ModelShape, devices: int | None, ignored: list[str]) -> Layout:
     tp, pp, cp, ep = (given.number(f"{name}-size", 1) for name in (
         "tensor-model-parallel", "pipeline-model-parallel", "context-parallel", "expert-model-parallel"))
+    for name, degree in {"tp": tp, "pp": pp, "cp": cp, "ep": ep}.items():
+        require_count(name, degree)
     devices = _devices(given) if devices is None else devices
     require_count("devices", devices)
     dp, left = divmod(devices, tp * pp * cp)

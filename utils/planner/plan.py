@@ -236,17 +236,18 @@ def checked(shape: ModelShape, cluster: Cluster | str, global_batch: int, state:
 
 
 def comparison(plans: Sequence[Plan]) -> Table:
-    """Plans side by side, a row each; models, clusters and batches only where they differ.  Raises: TypeError."""
+    """Plans side by side, a row each; models, sequences, clusters, batches only where they differ.  Raises: TypeError."""
     require_kind("plans", plans, Sequence)
     for one in plans:
         require_kind("each of the plans", one, Plan)
-    rows = [{"model": one.shape.name, "cluster": f"{one.layout.devices:,} × {one.cluster.name}", "batch": one.global_batch,
-             "layout": str(one.layout), "memory_bytes": float(one.memory), "fits": "yes" if one.fits else "no",
+    rows = [{"model": one.shape.name, "sequence": one.shape.sequence, "batch": one.global_batch,
+             "cluster": f"{one.layout.devices:,} × {one.cluster.name}", "layout": str(one.layout), "memory_bytes": float(one.memory), "fits": "yes" if one.fits else "no",
              "bubble": float(one.bubble()), "between_bytes": float(one.traffic.between), "time_s": float(one.time),
              "mfu": float(one.mfu), "tokens_per_s_device": float(one.tokens_per_s_device)} for one in plans]
-    differing = [key for key in ("model", "cluster", "batch") if len({row[key] for row in rows}) > 1]
+    differing = [column for column in (Column("model"), Column("sequence", show="{:,}".format), Column("cluster"),
+                                       Column("batch", show="{:,}".format)) if len({row[column.key] for row in rows}) > 1]
     return Table(rows, [
-        *map(Column, differing), Column("layout"), Column("memory_bytes", "memory", "GB", show=_giga), Column("fits"),
+        *differing, Column("layout"), Column("memory_bytes", "memory", "GB", show=_giga), Column("fits"),
         Column("bubble", show=_percent), Column("between_bytes", "between nodes", "GB a step", show=_giga),
         Column("time_s", "step", "s", show="{:.2f}".format), Column("mfu", "MFU", show=_percent),
         Column("tokens_per_s_device", "tokens/s/device", show="{:,.0f}".format)])

@@ -166,7 +166,7 @@ def model_of(asked: argparse.Namespace) -> ModelShape:
     if Path(name).exists() or name.endswith(".json"):
         return shape_from_config(name, asked.sequence)
     shape = model_named(name)
-    return shape.with_sequence(asked.sequence) if asked.sequence else shape
+    return shape if asked.sequence is None else shape.with_sequence(asked.sequence)
 
 
 def cluster_of(name: str, devices: int | None) -> Cluster:

@@ -73,6 +73,10 @@ def from_torchtitan(source: str | Path, devices: int | None = None, shape: Model
     found = {what: _first(config, *places) for what, places in KEYS.items()}
     for what in ("replicate", "tp", "pp", "cp", "ep", "local_batch", "sequence", "pipeline_micro_batch"):
         require_count(KEYS[what][0][0], found[what])
+    for what in ("shard", "global_batch", "layers_per_stage", "pipeline_micro_batches"):
+        if found[what] is not None:
+            require_count(KEYS[what][0][0], found[what], least=-1)
+    found |= {what: str(found[what]) for what in ("name", "flavor")}
     ignored = [sentence for key, sentence in NOT_PLANNED.items() if config.get(key) and _matters(key, found)]
     model = _model(found, shape, ignored)
     shard = _shard_degree(found, devices)
