@@ -241,9 +241,10 @@ def comparison(plans: Sequence[Plan]) -> Table:
     for one in plans:
         require_kind("each of the plans", one, Plan)
     rows = [{"model": one.shape.name, "sequence": one.shape.sequence, "batch": one.global_batch,
-             "cluster": f"{one.layout.devices:,} × {one.cluster.name}", "layout": str(one.layout), "memory_bytes": float(one.memory), "fits": "yes" if one.fits else "no",
-             "bubble": float(one.bubble()), "between_bytes": float(one.traffic.between), "time_s": float(one.time),
-             "mfu": float(one.mfu), "tokens_per_s_device": float(one.tokens_per_s_device)} for one in plans]
+             "cluster": f"{one.layout.devices:,} × {one.cluster.name}", "layout": str(one.layout),
+             "memory_bytes": float(one.memory), "fits": "yes" if one.fits else "no", "bubble": float(one.bubble()),
+             "between_bytes": float(one.traffic.between), "time_s": float(one.time), "mfu": float(one.mfu),
+             "tokens_per_s_device": float(one.tokens_per_s_device)} for one in plans]
     differing = [column for column in (Column("model"), Column("sequence", show="{:,}".format), Column("cluster"),
                                        Column("batch", show="{:,}".format)) if len({row[column.key] for row in rows}) > 1]
     return Table(rows, [
