@@ -111,7 +111,9 @@ def test_a_plan_is_read_back_from_json(gpt3, tmp_path):
     assert figures["mfu"]["formula"] == "F/(T·n·peak)" and figures["mfu"]["values"]["n"] == 1024
     assert [stage["value"] for stage in read["memory_by_stage"]] == [float(stage) for stage in gpt3.memory_by_stage]
     assert len(read["memory_by_stage"]) == 16 and read["layout"]["tp"] == 8 and read["fits"] is True
-    assert read["model"]["parameters"] == float(gpt3.shape.parameters())
+    assert read["model"]["parameters"] == float(gpt3.shape.parameters()) and read["framework"] == "" and "off" not in read
+    modern = json.loads(plan("Llama 3 8B", Layout(dp=8, zero=3), "H100", 8).to_json())
+    assert modern["framework"] == "torchtitan" and 0 < modern["off"]["value"] < 1
 
 
 def test_tables_are_written_as_csv(gpt3, tmp_path):
@@ -136,7 +138,10 @@ def test_plans_side_by_side_name_what_differs(gpt3):
 
 def test_memory_by_stage_is_drawn(gpt3):
     words = stage_memory_figure(gpt3.memory_by_stage, float(gpt3.limit)).words
-    assert words.count("stage") == 17 and f"stage 0: {float(gpt3.memory) / 1e9:.1f} GB" in words and "Limit: 80 GB" in words
+    assert words.count("stage") == 17 and f"stage 0: {float(gpt3.memory) / 1e9:.1f} GB" in words and "Limit: " in words
+    modern = plan("Llama 3 8B", Layout(dp=8, zero=3, recompute="full"), "H100", 8, framework="torchtitan")
+    kept = sum(float(modern.memory.part(name)) for name in ("framework and libraries", "held by the allocator, not in use"))
+    assert f"framework, allocator {kept / 1e9:.1f} GB" in stage_memory_figure(modern.memory_by_stage, 80e9).words
     many = plan("GPT-3 175B", Layout(dp=1, tp=8, pp=96, zero=0, recompute="full"), "A100", 128)
     assert "19 of 96 shown" in stage_memory_figure(many.memory_by_stage, 80e9).words
     alike = plan("GPT-3 175B", Layout(tp=8, pp=4, schedule="GPipe", recompute="full"), "A100", 4)
@@ -156,7 +161,10 @@ def test_a_report_is_one_page_with_verdict_budget_and_formulas(gpt3, tmp_path):
     large = plan("Llama 3 8B", Layout(), "H100", 8, assumptions=Assumptions(hidden_dp=0.5, activation_bytes=4))
     text = large.report(tmp_path / "large.html").read_text(encoding="utf-8")
     assert "It doesn&#39;t fit." in text or "It doesn't fit." in text
-    assert "50 % of DP&#39;s" in text and "Activation bytes: 4." in text and "kWh" not in text
+    assert "50 % of DP&#39;s" in text and "Activation bytes: 4." in text and "kWh" not in text and "±" not in text
+    modern = plan("Llama 3 8B", Layout(dp=8, zero=3), "H100", 8, framework="Megatron-Bridge")
+    text = modern.report(tmp_path / "modern.html").read_text(encoding="utf-8")
+    assert "±" in text and "as Megatron-Bridge trains" in text and "80 % of tensor parallelism" in text and "own product" in text
     explained = gpt3.report(tmp_path / "goodput.html", tokens=300e9, goodput=goodput(60, 1e5, 600))
     explained = explained.read_text(encoding="utf-8")
     assert "exp(R/M)" in explained and "failures and checkpoints" not in explained and "failures and checkpoints" in text

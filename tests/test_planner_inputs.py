@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from utils.planner import Layout, from_megatron, from_torchtitan, plan, shape_from_config
+from utils.planner import Assumptions, Layout, from_megatron, from_torchtitan, plan, shape_from_config
 from utils.planner.conventions import BFLOAT16_8, MEGATRON_18, PLAIN_16
 from utils.planner.published import model_named
 
@@ -199,25 +199,26 @@ def test_a_torchtitan_job_is_read():
     job = from_torchtitan(LLAMA_405B, devices=128)
     assert job.shape == model_named("Llama 3 405B") and job.global_batch == 32 and job.dtype == "float8_e4m3fn"
     assert job.layout == Layout(dp=16, tp=8, zero=3, sequence_parallel=True, micro_batch=2, recompute="full")
-    assert job.assumptions.hidden_tp == job.assumptions.hidden_dp == 1 and not job.dropout
-    assert "gathered in 16 bits" in str(job) and "metrics.log_freq" in str(job)
+    assert job.changes == {"pipelined_tp": 0.8} and not job.dropout and "metrics.log_freq" in str(job)
+    assert from_torchtitan(LLAMA_405B.replace("gather = true", "gather = false"), 128).changes == {
+        "pipelined_tp": 0.8, "gathered_input_bytes": None}
 
 
 def test_older_keys_hybrid_sharding_and_pipelines_of_torchtitan_are_read():
     job = from_torchtitan(OLDER)
-    assert job.layout == Layout(dp=8, tp=2, pp=4, zero=2, shard=4, sequence_parallel=True, schedule="interleaved", chunks=2,
-                                micro_batch=2, recompute="selective")
+    assert job.layout == Layout(dp=8, tp=2, pp=4, zero=3, shard=4, sequence_parallel=True, schedule="interleaved", chunks=2,
+                                micro_batch=2, recompute="products", reshard=False)
     assert job.global_batch == 64 and job.shape.sequence == 4096 and job.dtype == "bfloat16"
-    assert "selective_ac_option" in str(job)
-    assert from_torchtitan(OLDER + "[parallelism]\nfsdp_reshard_after_forward = 'always'").layout.zero == 3
+    assert "selective_ac_option" not in str(job) and "every n-th" in str(from_torchtitan(OLDER.replace('"op"', '"2"')))
+    assert from_torchtitan(OLDER + "[parallelism]\nfsdp_reshard_after_forward = 'always'").layout.reshard
 
 
 def test_a_torchtitan_job_is_planned(tmp_path):
     file = tmp_path / "job.toml"
     file.write_text("[model]\nname = 'llama3'\nflavor = '8B'\n[training]\nlocal_batch_size = 1\nseq_len = 8192\n")
     job = from_torchtitan(file, devices=8)
-    ours = plan("Llama 3 8B", job.layout, "H100", 8, job.state, job.assumptions, dropout=False)
-    assert job.layout == Layout(dp=8, zero=3, recompute="selective") and float(job.plan("H100").time) == float(ours.time)
+    ours = plan("Llama 3 8B", Layout(dp=8, zero=3, recompute="selective"), "H100", 8, framework="torchtitan")
+    assert job.plan("H100") == ours and float(job.plan("H100").time) == float(ours.time)
     assert job.plan("H100", global_batch=16).global_batch == 16
 
 
@@ -235,7 +236,7 @@ def test_what_torchtitan_has_and_the_planner_has_not_is_said():
     job = from_torchtitan(text + "[fault_tolerance]\nenable = true\n", 128)
     said = str(job)
     assert job.shape is None and "llama3 debug is none that is published" in said and "memory_budget" in said
-    assert "torchft" in said and job.layout.recompute == "selective" and "selective_ac_option" not in said
+    assert "torchft" in said and job.layout.recompute == "products" and "every n-th" not in said
     assert from_torchtitan(text.replace("seq_len", "dtype = 'bfloat16'\nseq_len"), 128).state == BFLOAT16_8
     with pytest.raises(ValueError, match="give shape="):
         job.plan("H100")
@@ -288,8 +289,10 @@ def test_a_megatron_script_is_read():
     assert job.layout == Layout(dp=8, tp=8, pp=16, zero=1, sequence_parallel=True, schedule="interleaved", chunks=2,
                                 recompute="selective")
     assert job.shape.letters == model_named("GPT 175B").letters and job.shape.learned_positions and job.shape.tied
-    assert job.global_batch == 1536 and job.dtype == "bfloat16" and job.state == MEGATRON_18 and job.dropout
-    assert job.assumptions.hidden_dp == 1 and job.assumptions.hidden_tp == 0 and "--lr" in str(job)
+    assert job.global_batch == 1536 and job.dtype == "bfloat16" and job.dropout and "--lr" in str(job)
+    assert job.changes == {} and from_megatron(GPT3.replace("--overlap-grad-reduce", "")).changes == {"hidden_dp": 0}
+    planned = job.plan("A100", assumptions=Assumptions())
+    assert planned.state == MEGATRON_18 and planned.assumptions == Assumptions() and planned.framework == "Megatron-LM"
 
 
 def test_a_list_of_megatron_arguments_is_read():
@@ -343,5 +346,10 @@ def test_what_megatron_has_and_the_planner_has_not_is_said():
                          "--recompute-num-layers", "4", "--cpu-offloading", "--num-virtual-stages-per-pipeline-rank", "2",
                          "--pipeline-model-parallel-size", "4", "--decoder-first-pipeline-num-layers", "6"], 16)
     said = str(job)
-    assert "not for 4 of each stage" in said and "--cpu-offloading" in said and "even as can be" in said
+    assert job.layout.recompute_layers is None  # 4 of each of two chunks are all
+    assert "--cpu-offloading" in said and "even as can be" in said
+    some = from_megatron([*LLAMA_ARGUMENTS, "--recompute-granularity", "full", "--recompute-method", "block",
+                          "--recompute-num-layers", "4", "--attention-backend", "unfused", "--tp-comm-overlap"], 16)
+    assert some.layout.recompute_layers == 4
+    assert some.changes == {"fused_attention": False, "hidden_dp": 0, "pipelined_tp": 0.8}
     assert job.layout.uneven_stages and job.layout.schedule == "interleaved" and job.layout.chunks == 2

@@ -289,12 +289,12 @@ def test_stages_that_differ_send_what_the_mean_has_and_wait_for_the_fullest():
 def test_a_stage_that_has_the_head_has_a_layer_less():
     """Llama 3 405B: 126 layers on 16 stages; 8 layers, or 7 and the head, whose products are 0.6 of a layer's."""
     llama = model_named("Llama 3 405B")
-    uneven = plan(llama, Layout(tp=8, pp=16, uneven_stages=True), H100, 16).times["compute"]
-    even = plan(replace(llama, layers=128), Layout(tp=8, pp=16), H100, 16).times["compute"]
+    uneven = plan(llama, Layout(tp=8, pp=16, uneven_stages=True), H100, 16, assumptions=NOTHING_HIDDEN).times["compute"]
+    even = plan(replace(llama, layers=128), Layout(tp=8, pp=16), H100, 16, assumptions=NOTHING_HIDDEN).times["compute"]
     layers = 3 * (llama.forward_flops(16) - llama.forward_flops(16).part("logits")) / 126 * 8
     assert uneven == pytest.approx(layers / 8 / (0.7 * 989e12)) and uneven < even
     chunks = Layout(tp=8, pp=16, chunks=8, schedule="interleaved", uneven_stages=True)  # embedding and head: stages alone
-    assert plan(llama, chunks, H100, 16).times["compute"] == pytest.approx(uneven)
+    assert plan(llama, chunks, H100, 16, assumptions=NOTHING_HIDDEN).times["compute"] == pytest.approx(uneven)
 
 
 def test_rings_of_context_parallel_carry_keys_and_values():
@@ -468,7 +468,7 @@ def test_plans_show_themselves():
     (lambda: plan(GPT, Layout(dp=8), A100, 4_000_000), "counts sequences, not tokens"),
     (lambda: plan(GPT, "TP 8", A100, 8), "layout must be a Layout; got 'TP 8'"),
     (lambda: plan(GPT, Layout(), A100, 8, state="ZERO_16"), "state must be a StateBytes"),
-    (lambda: plan(GPT, Layout(), A100, 8, assumptions=None), "assumptions must be an Assumptions; got None"),
+    (lambda: plan(GPT, Layout(), A100, 8, assumptions="hidden"), "assumptions must be an Assumptions; got 'hidden'"),
     (lambda: plan(GPT, Layout(), A100, 8, dropout="no"), "dropout must be True or False"),
     (lambda: plan(GPT, Layout(), ["A100"], 8), "no cluster called"),
     (lambda: plan(GPT, Layout(), "a100", 8), "did you mean 'A100'"),

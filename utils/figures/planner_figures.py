@@ -38,6 +38,7 @@ PARTS = {"compute": BLUE, "elementwise": SKY, "TP exposed": ORANGE, "CP exposed"
          "bubble": GREY, "PP exposed": GREEN, "DP exposed": VERMILLION, "optimizer": BLACK}
 BAR_IN, TOP_IN, BOTTOM_IN, RIGHT_IN = 0.36, 0.75, 0.55, 1.6
 MOST_STAGES = 20
+OTHERS = "framework, allocator"
 
 
 class HasPlan(Protocol):
@@ -99,10 +100,11 @@ def _stages(places: Sequence[int]) -> str:
 
 
 def _by_category(parts: Sequence[Any]) -> dict[str, float]:
-    """The usual four; what ZeRO-3 has gathered are parameters."""
-    sizes = dict.fromkeys(COLOURS, 0.0)
+    """The usual four; what ZeRO-3 has gathered are parameters, and what holds nothing of the model is the framework's."""
+    sizes = dict.fromkeys([*COLOURS, OTHERS], 0.0)
     for part in parts:
-        sizes[part.name if part.name in COLOURS else "parameters"] += float(part)
+        usual = "parameters" if "gathered" in part.name else OTHERS
+        sizes[part.name if part.name in COLOURS else usual] += float(part)
     return sizes
 
 

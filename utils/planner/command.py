@@ -181,7 +181,7 @@ def _plan_of_job(asked: argparse.Namespace) -> Plan:
     cluster = settings.cluster_of(asked.device, job.layout.devices)
     job = replace(job, layout=settings.layout_of(asked, job.layout),
                   shape=settings.model_of(asked) if asked.model else job.shape, global_batch=asked.batch or job.global_batch)
-    return job.plan(cluster, **settings.options_of(asked, lambda: job.plan(cluster)))
+    return job.plan(cluster, **settings.options_of(asked, lambda: job.plan(cluster, **settings.framework_of(asked))))
 
 
 def _text_of(path: str) -> str:

@@ -12,19 +12,37 @@ BUBBLE_RELATIVE_TO = {"ideal": "bubble/ideal", "total": "bubble/(bubble + ideal)
 
 @dataclass(frozen=True)
 class StateBytes:
-    """Bytes that one parameter costs in training: itself, its gradient, and what the optimizer keeps for it."""
+    """Bytes that one parameter costs in training: itself, its gradient, and what the optimizer keeps for it.
+
+    gathered, reduced: bytes that travel when it is gathered and its gradient reduced, if not those that are kept (FSDP keeps
+    fp32 parameters and gathers 16 bits of each).
+    """
 
     name: str
     parameter: float
     gradient: float
     optimizer: float
     source: str = ""
+    gathered: float | None = None
+    reduced: float | None = None
 
     def __post_init__(self):
-        for what in ("parameter", "gradient", "optimizer"):
+        for what in ("parameter", "gradient", "optimizer", "gathered", "reduced"):
+            if getattr(self, what) is None and what in ("gathered", "reduced"):
+                continue
             require_number(f"{self.name}: bytes for {what}", getattr(self, what))
             if getattr(self, what) < 0:
                 raise BadValue(f"{self.name}: bytes for {what} must not be negative; got {getattr(self, what)!r}")
+
+    @property
+    def gathered_bytes(self) -> float:
+        """Bytes that travel for a parameter when it is gathered."""
+        return self.parameter if self.gathered is None else self.gathered
+
+    @property
+    def reduced_bytes(self) -> float:
+        """Bytes that travel for a gradient when it is reduced."""
+        return self.gradient if self.reduced is None else self.reduced
 
     @property
     def total(self) -> float:
@@ -36,6 +54,10 @@ ZERO_16 = StateBytes("16 bytes a parameter", 2, 2, 12, "Rajbhandari et al. 2020 
 MEGATRON_18 = StateBytes("18 bytes a parameter", 2, 4, 12, "Megatron-LM: gradients in fp32; distributed optimizer 6 + 12/d")
 DEEPSPEED_20 = StateBytes("20 bytes a parameter", 2, 2, 16, "DeepSpeed's ZeRO-2 estimator: gradients in fp32 too, 2 + 18/d")
 BFLOAT16_8 = StateBytes("8 bytes a parameter, all in bfloat16", 2, 2, 4, "parameters, gradients, Adam's moments in bfloat16")
+FSDP_16 = StateBytes("16 bytes a parameter, all in fp32, gathered in bfloat16", 4, 4, 8,
+                     "FSDP2's MixedPrecisionPolicy: bfloat16 parameters, float32 reduction", gathered=2, reduced=4)
+XLA_14 = StateBytes("14 bytes a parameter, gradients in bfloat16", 4, 2, 8, "MaxText: fp32 weights, sent in bfloat16",
+                    gathered=2, reduced=2)
 PLAIN_16 = StateBytes("16 bytes a parameter, all in fp32", 4, 4, 8, "parameters, gradients, Adam's two moments in fp32")
 
 

@@ -40,9 +40,11 @@ class Group(NamedTuple):
 class Flow:
     """One kind of message of a step. calls: how often in a step, on a mean device. payload: M, bytes.
 
-    beside: the work behind which it can hide: "weights' gradients", "a micro-batch", "all compute", or "" for nothing.
+    beside: the work behind which it can hide: "weights' gradients", "a micro-batch" (its backward pass), "a forward pass",
+    "all compute", or "" for nothing.
     in_turn: how many of them a device can have to wait for, one after the other, if that is not `calls`.
     largest: M on the device that has most, for which the others wait, if that is not `payload`.
+    copies: of an all-to-all that goes once to each node, and on from there: which part of M leaves for a node.
     """
 
     axis: str
@@ -55,6 +57,7 @@ class Flow:
     source: str = ""
     in_turn: Explained | None = None
     largest: Explained | None = None
+    copies: Explained | None = None
 
     @cached_property
     def sent(self) -> Explained:
@@ -66,8 +69,10 @@ class Flow:
     def between(self) -> Explained:
         """Those of them that leave the node."""
         share = f"sent*{_in_brackets(SENT[self.op][1])}" if self.group.crosses else "0*sent"
-        return explain(self.what, "bytes", share, sent=self.sent, n=self.group.members,
-                       k=self.group.per_node)
+        if self.group.crosses and self.copies is not None:
+            share = "calls*M*copies*(1 - k/n)"
+        return explain(self.what, "bytes", share, sent=self.sent, n=self.group.members, k=self.group.per_node,
+                       copies=self.copies, calls=self.calls, M=self.payload)
 
     @cached_property
     def inside(self) -> Explained:

@@ -7,7 +7,8 @@ from utils.deadlocks.errors import BadType, BadValue
 from utils.planner.shape import ModelShape
 
 SCHEDULES = ("GPipe", "1F1B", "interleaved", "ZB-H1", "ZB-H2")
-RECOMPUTE = ("none", "selective", "full")
+RECOMPUTE = ("none", "selective", "full")  # what a search tries
+WAYS_TO_RECOMPUTE = (*RECOMPUTE, "products", "elementwise")
 ZERO_STAGES = (0, 1, 2, 3)
 
 
@@ -18,8 +19,11 @@ class Layout:
     zero: stage 0–3 (1 is Megatron's distributed optimizer). shard: how many of the dp·cp ranks share one copy of what ZeRO
     shards, neighbours; the others have copies of it (FSDP's hybrid sharding, MiCS); None: all of them. chunks: model chunks
     a device ("v"), above 1 for the interleaved schedule only. micro_batch: sequences at once. recompute: none, selective
-    (attention core) or full (every layer). uneven_stages: stages may differ by a layer, and the first and the last may have
-    none, as Llama 3's; memory and time are those of the fullest and the slowest.
+    (attention core), products (every second product with weights, and what lies between), elementwise (all but products
+    with weights) or full (every layer); recompute_layers: of so many layers of each device only (None: all). reshard: with
+    ZeRO-3, whether gathered parameters are let go after each use; False: they stay from the first micro-batch to the last,
+    and so do whole gradients, as FSDP does beside a pipeline. uneven_stages: stages may differ by a layer, and the first
+    and the last may have none, as Llama 3's; memory and time are those of the fullest and the slowest.
     Raises: TypeError, ValueError for what can never work, whatever the model.
     """
 
@@ -36,6 +40,8 @@ class Layout:
     micro_batch: int = 1
     recompute: str = "none"
     uneven_stages: bool = False
+    recompute_layers: int | None = None
+    reshard: bool = True
 
     def __post_init__(self):
         for what in ("dp", "tp", "pp", "cp", "ep", "chunks", "micro_batch"):
@@ -49,10 +55,16 @@ class Layout:
             require_count("shard", self.shard)
             if not self.zero:
                 raise BadValue(f"shard={self.shard} says over how many ranks ZeRO shards, and zero is 0: give 1 to 3")
-        for what in ("sequence_parallel", "uneven_stages"):
+        if self.recompute_layers is not None:
+            require_count("recompute_layers", self.recompute_layers)
+            if self.recompute == "none":
+                raise BadValue(f"recompute_layers={self.recompute_layers} are recomputed in no way: recompute is none")
+        if not self.reshard and self.zero != 3:
+            raise BadValue(f"reshard=False concerns what ZeRO-3 gathers, and zero is {self.zero}")
+        for what in ("sequence_parallel", "uneven_stages", "reshard"):
             require_flag(what, getattr(self, what))
         require_name("schedule", self.schedule, SCHEDULES)
-        require_name("way to recompute", self.recompute, RECOMPUTE)
+        require_name("way to recompute", self.recompute, WAYS_TO_RECOMPUTE)
 
     @property
     def devices(self) -> int:
@@ -69,6 +81,10 @@ class Layout:
         """Ranks that share one copy of what ZeRO shards; 1 without ZeRO."""
         return (self.shard or self.dp * self.cp) if self.zero else 1
 
+    def recomputed_share(self, layers: int) -> float:
+        """Share of a model's so many layers that are recomputed."""
+        return 1.0 if self.recompute_layers is None else min(self.recompute_layers * self.pp / layers, 1.0)
+
     def micro_batches(self, global_batch: int) -> int:
         """Micro-batches that a pipeline runs in a step ("m") for a batch of so many sequences, rounded down."""
         return global_batch // (self.dp * self.micro_batch)
@@ -77,10 +93,11 @@ class Layout:
         """"DP 64 × TP 8 × PP 16, ZeRO-1, SP, interleaved ×2, micro-batch 1, selective recomputation"."""
         degrees = " × ".join(f"{axis.upper()} {getattr(self, axis)}" for axis in ("dp", "tp", "pp", "cp")
                              if getattr(self, axis) > 1 or axis == "dp")
+        of = "" if self.recompute_layers is None else f" of {self.recompute_layers} layers"
         sharded = f"ZeRO-{self.zero}" + f" over {self.shard}" * (self.shard is not None)
         extras = [f"EP {self.ep}" * (self.ep > 1), sharded * (self.zero > 0), "SP" * self.sequence_parallel,
                   (self.schedule + f" ×{self.chunks}" * (self.chunks > 1)) * (self.pp > 1),
-                  f"micro-batch {self.micro_batch}", f"{self.recompute} recomputation" * (self.recompute != "none")]
+                  f"micro-batch {self.micro_batch}", f"{self.recompute} recomputation{of}" * (self.recompute != "none")]
         return ", ".join([degrees, *filter(None, extras)])
 
 

@@ -13,11 +13,10 @@ from typing import Any
 
 from utils.checking import require_count
 from utils.deadlocks.errors import BadType, BadValue
-from utils.planner.conventions import MEGATRON_18, PLAIN_16
+from utils.planner.conventions import PLAIN_16
 from utils.planner.job import Job
 from utils.planner.layout import Layout
 from utils.planner.shape import ModelShape
-from utils.planner.times import Assumptions
 
 REQUIRED = ("num-layers", "hidden-size", "num-attention-heads", "seq-length", "micro-batch-size")
 # What changes memory or time and isn't planned: argument → a sentence.
@@ -39,6 +38,7 @@ NOT_PLANNED = {
     "decoder-first-pipeline-num-layers": "Stages are planned as even as can be; first and last are those with fewer layers.",
     "decoder-last-pipeline-num-layers": "Stages are planned as even as can be; first and last are those with fewer layers.",
 }
+TP_OVERLAP = 0.8  # of gathers and reductions that run beside their own product, as in frameworks.py
 UNEVEN = ("pipeline-model-parallel-layout", "decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers",
           "account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split")
 USED = {
@@ -82,7 +82,7 @@ def from_megatron(arguments: str | Path | Sequence[str], devices: int | None = N
     if others:
         ignored.append(f"Without effect on a plan, or not known: {', '.join(others)}.")
     half = given.has("bf16") or given.has("fp16")
-    return Job("Megatron-LM", shape, layout, batch, MEGATRON_18 if half else PLAIN_16, _assumptions(given, layout),
+    return Job("Megatron-LM", shape, layout, batch, _dtype(given), _changes(given), None if half else PLAIN_16,
                any(given.real(name, 0.1) > 0 for name in ("hidden-dropout", "attention-dropout")),
                tuple(dict.fromkeys(ignored)))
 
@@ -240,7 +240,7 @@ def _layout(given: _Given, shape: ModelShape, devices: int | None, ignored: list
         zero = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}.get(strategy, 3)
     return Layout(dp=dp, tp=tp, pp=pp, cp=cp, ep=ep, zero=zero, sequence_parallel=given.has("sequence-parallel") and tp > 1,
                   schedule="interleaved" if chunks > 1 else "1F1B", chunks=chunks,
-                  micro_batch=given.number("micro-batch-size"), recompute=_recompute(given, ignored),
+                  micro_batch=given.number("micro-batch-size"), **_recompute(given, shape.layers, pp, chunks),
                   uneven_stages=any(map(given.has, UNEVEN)) or bool(shape.layers % (pp * chunks)))
 
 
@@ -264,24 +264,32 @@ def _chunks(given: _Given, layers: int, pp: int) -> int:
     return chunks
 
 
-def _recompute(given: _Given, ignored: list[str]) -> str:
+def _recompute(given: _Given, layers: int, pp: int, chunks: int) -> dict[str, Any]:
     way = given.text("recompute-granularity", "selective" if given.has("recompute-activations") else "none")
     if way not in ("none", "selective", "full"):
         raise BadValue(f"--recompute-granularity is selective or full; got {way!r}")
     if way == "full" and given.text("recompute-method") == "block":
-        some = given.text("recompute-num-layers", "1")
-        ignored.append(f"Full recomputation is planned for all layers, not for {some} of each stage (--recompute-method "
-                       "block).")
-    return way
+        some = given.number("recompute-num-layers", 1) * chunks
+        return {"recompute": "full", "recompute_layers": some} if 0 < some * pp < layers else {"recompute": "full"}
+    return {"recompute": way}
 
 
-def _assumptions(given: _Given, layout: Layout) -> Assumptions:
-    dtype = "bfloat16" if given.has("bf16") else "float16" if given.has("fp16") else "float32"
+def _dtype(given: _Given) -> str:
     if any(given.has(name) for name in ("fp8-format", "fp8-hybrid", "fp8-e4m3")):
-        dtype = "float8_e4m3fn"
-    plain = given.text("attention-backend") in ("unfused", "local") or (
-        given.text("transformer-impl") == "local" and not given.has("use-flash-attn"))
-    hidden = {"hidden_dp": given.has("overlap-grad-reduce"), "hidden_tp": given.has("tp-comm-overlap"),
-              "hidden_ep": given.has("overlap-moe-expert-parallel-comm"), "hidden_cp": layout.cp > 1,
-              "hidden_pp": layout.chunks > 1}
-    return Assumptions(dtype=dtype, fused_attention=not plain, **{name: float(is_so) for name, is_so in hidden.items()})
+        return "float8_e4m3fn"
+    return "bfloat16" if given.has("bf16") else "float16" if given.has("fp16") else "float32"
+
+
+def _changes(given: _Given) -> dict[str, Any]:
+    """Assumptions that the arguments change: Megatron-LM is planned with fused attention and its messages of DP hidden."""
+    changes: dict[str, Any] = {}
+    if given.text("attention-backend") in ("unfused", "local") or (
+            given.text("transformer-impl") == "local" and not given.has("use-flash-attn")):
+        changes["fused_attention"] = False
+    if not given.has("overlap-grad-reduce"):
+        changes["hidden_dp"] = 0.0
+    if given.has("tp-comm-overlap"):
+        changes["pipelined_tp"] = TP_OVERLAP
+    if given.has("overlap-moe-expert-parallel-comm"):
+        changes["hidden_ep"] = 1.0
+    return changes

@@ -1,16 +1,18 @@
 """Bytes on one device: parameters, gradients, optimizer state, activations, on every stage and on the fullest.
 
-Left out: the framework itself, communication buffers, fragmentation, and what a kernel needs while it runs.
+Left out: what a kernel needs while it runs; the framework itself, communication buffers and fragmentation are counted only
+as far as they are given.
 Letters as in shape.py; c context-parallel ranks, B sequences of a micro-batch, p stages of devices, v chunks a device,
 m micro-batches, i the device's place in the pipeline, N ranks that ZeRO shards over, z bytes of a number that is kept.
 """
 
 import functools
+from dataclasses import replace
 
 from utils.checking import require_count, require_flag, require_kind, require_number, require_positive
 from utils.deadlocks.errors import BadValue
 from utils.planner.conventions import StateBytes
-from utils.planner.explained import Explained, explain, total
+from utils.planner.explained import Explained, explain, given, total
 from utils.planner.layout import ZERO_STAGES, Layout, reasons_against
 from utils.planner.shape import ModelShape
 
@@ -23,12 +25,14 @@ IN_FLIGHT = {"GPipe": ("m", "Huang 2019, 1811.06965"), "1F1B": ("min(p - i, m)",
 
 
 def device_memory(shape: ModelShape, layout: Layout, global_batch: int, state: StateBytes, dropout: bool = True,
-                  fused_attention: bool = False, number_bytes: float = 2) -> Explained:
+                  fused_attention: bool = False, number_bytes: float = 2, logit_bytes: float = 4, fragmentation: float = 0,
+                  library_bytes: float = 0, operand_bytes: float | None = None) -> Explained:
     """Bytes on the fullest device, by category.
 
-    global_batch: sequences a step. state: bytes a parameter, such as conventions.ZERO_16. dropout: its masks are kept, as in
-    Korthikanti's 34; models of recent years train without (False). fused_attention: FlashAttention keeps no scores, only
-    one number a row and head, in fp32. number_bytes: of a number that is kept for the backward pass; logits are fp32.
+    global_batch: sequences a step. state: bytes a parameter, such as conventions.ZERO_16. dropout: its masks are kept, as
+    in Korthikanti's 34; models of recent years train without (False). fused_attention: FlashAttention keeps no scores, only
+    one number a row and head, in fp32. number_bytes: of a number that is kept for the backward pass. logit_bytes,
+    fragmentation, library_bytes: as in Assumptions.
     Raises: ValueError with every reason why the layout cannot run.
     Source: ZeRO 4P + 12P/N, 2P + 14P/N, 16P/N (1910.02054); activations sbh(34 + 5as/h) and what becomes of it (2205.05198).
     """
@@ -38,12 +42,15 @@ def device_memory(shape: ModelShape, layout: Layout, global_batch: int, state: S
     require_flag("dropout", dropout)
     require_flag("fused_attention", fused_attention)
     require_positive("number_bytes", number_bytes)
-    return max(memory_by_stage(shape, layout, global_batch, state, dropout, fused_attention, number_bytes, all_stages=False),
-               key=float)
+    stages = memory_by_stage(shape, layout, global_batch, state, dropout, fused_attention, number_bytes, False, logit_bytes,
+                             fragmentation, library_bytes, operand_bytes)
+    return max(stages, key=float)
 
 
 def memory_by_stage(shape: ModelShape, layout: Layout, global_batch: int, state: StateBytes, dropout: bool = True,
-                    fused_attention: bool = False, number_bytes: float = 2, all_stages: bool = True) -> list[Explained]:
+                    fused_attention: bool = False, number_bytes: float = 2, all_stages: bool = True, logit_bytes: float = 4,
+                    fragmentation: float = 0, library_bytes: float = 0,
+                    operand_bytes: float | None = None) -> list[Explained]:
     """Bytes on a device at each place of the pipeline; arguments as for device_memory.
 
     all_stages=False: only at the last, and at the first with each mixture of layers, which is the fullest of its kind,
@@ -55,10 +62,18 @@ def memory_by_stage(shape: ModelShape, layout: Layout, global_batch: int, state:
     mixtures = device_layers(shape, layout.pp, layout.chunks)
     chosen = range(layout.pp) if all_stages else sorted({*map(mixtures.index, set(mixtures)), 0, layout.pp - 1})
     micro_batches = layout.micro_batches(global_batch)
-    return [total(f"device at place {place} of {layout.pp}", "bytes",
-                  [*model_state(shape, layout, state, place),
-                   activations(shape, layout, micro_batches, dropout, fused_attention, place, number_bytes)])
-            for place in chosen]
+    devices = []
+    for place in chosen:
+        parts = [*model_state(shape, layout, state, place),
+                 activations(shape, layout, micro_batches, dropout, fused_attention, place, number_bytes, logit_bytes,
+                             operand_bytes)]
+        if fragmentation:
+            parts.append(explain("held by the allocator, not in use", "bytes", "share*used", share=fragmentation,
+                                 used=sum(map(float, parts))))
+        if library_bytes:
+            parts.append(given(library_bytes, "bytes", "framework and libraries"))
+        devices.append(total(f"device at place {place} of {layout.pp}", "bytes", parts))
+    return devices
 
 
 @functools.cache
@@ -107,7 +122,7 @@ def _require_place(layout: Layout, place: int) -> None:
 def _parameter_parts(shape: ModelShape, layout: Layout, place: int) -> list[Explained]:
     dense, moe = device_layers(shape, layout.pp, layout.chunks)[place]
     parts = [explain(f"{count} layers" + " with experts" * with_experts, "parameters", "layers*layer", layers=count,
-                     layer=_layer(shape, with_experts, layout.tp, layout.ep))
+                     layer=layer_parameters(shape, with_experts, layout.tp, layout.ep))
              for count, with_experts in ((dense, False), (moe, True)) if count]
     return parts + _ends(shape, layout, place)
 
@@ -119,7 +134,8 @@ def _ends(shape: ModelShape, layout: Layout, place: int) -> list[Explained]:
 
 
 @functools.cache
-def _layer(shape: ModelShape, moe: bool, tp: int, ep: int) -> Explained:
+def layer_parameters(shape: ModelShape, moe: bool, tp: int, ep: int) -> Explained:
+    """Of one layer on one rank of tp × ep."""
     return shape.layer_parameters(moe, tp, ep)
 
 
@@ -140,7 +156,7 @@ def _held_by_place(shape: ModelShape, layout: Layout) -> tuple[tuple[float, floa
 
 def routed_parameters(shape: ModelShape, layout: Layout, moe_layers: int) -> Explained:
     """Parameters of routed experts that a device holds of so many layers, before ZeRO shards them."""
-    of_a_layer = _layer(shape, True, layout.tp, layout.ep).part("routed experts")
+    of_a_layer = layer_parameters(shape, True, layout.tp, layout.ep).part("routed experts")
     return explain("routed experts", "parameters", "layers*routed", layers=moe_layers, routed=of_a_layer)
 
 
@@ -153,17 +169,19 @@ def model_state(shape: ModelShape, layout: Layout, state: StateBytes, place: int
     moe = device_layers(shape, layout.pp, layout.chunks)[place][1]
     parts = _state_with_experts(shape, layout, state, held, moe) if moe else sharded_state(held, ranks, layout.zero, state)
     if layout.zero == 3 and ranks > 1:
-        largest = _largest_gathered(shape, layout, place)
-        parts.append(explain("largest layer, gathered, and its gradients", "bytes", "(weight + gradient)*P",
-                             weight=state.parameter, gradient=state.gradient, P=largest))
+        name, gathered = "largest layer, gathered, and its gradients", _largest_gathered(shape, layout, place)
+        if not layout.reshard:
+            name, gathered = "all layers, gathered, and their gradients", held
+        parts.append(explain(name, "bytes", "(weight + gradient)*P", weight=state.gathered_bytes,
+                             gradient=state.reduced_bytes, P=gathered))
     return parts
 
 
 def _largest_gathered(shape: ModelShape, layout: Layout, place: int) -> Explained:
     """What ZeRO-3 gathers at once: a layer, or the embedding or the head where they are larger."""
     kinds = enumerate(device_layers(shape, layout.pp, layout.chunks)[place])
-    units = [_layer(shape, bool(moe), layout.tp, layout.ep) for moe, count in kinds if count] + _ends(shape, layout, place)
-    return max(units, key=float)
+    units = [layer_parameters(shape, bool(moe), layout.tp, layout.ep) for moe, count in kinds if count]
+    return max(units + _ends(shape, layout, place), key=float)
 
 
 def _state_with_experts(shape: ModelShape, layout: Layout, state: StateBytes, held: Explained, moe: int) -> list[Explained]:
@@ -203,24 +221,35 @@ def in_flight(layout: Layout, micro_batches: int, place: int = 0) -> Explained:
 
 
 def activations(shape: ModelShape, layout: Layout, micro_batches: int, dropout: bool = True, fused_attention: bool = False,
-                place: int = 0, number_bytes: float = 2) -> Explained:
+                place: int = 0, number_bytes: float = 2, logit_bytes: float = 4,
+                operand_bytes: float | None = None) -> Explained:
     """Bytes of activations on a device: layers times micro-batches in flight, what is computed again, embedding, logits."""
     dense, moe = device_layers(shape, layout.pp, layout.chunks)[place]
     flying = in_flight(layout, micro_batches, place)
     parts = []
     for count, with_experts in ((dense, False), (moe, True)):
         if count:
-            layer = layer_activations(shape, layout, with_experts, dropout, fused_attention, number_bytes)
-            parts.append(explain(f"{count} layers" + " with experts" * with_experts, "bytes", "layers*flying*layer",
-                                 layers=count, flying=flying, layer=layer))
-    parts += _computed_again(layout, _layer_parts(shape, layout, moe > 0, dropout, fused_attention, number_bytes))
+            layer = layer_activations(shape, layout, with_experts, dropout, fused_attention, number_bytes,
+                                      operand_bytes)
+            name = f"{count} layers" + " with experts" * with_experts
+            share = layout.recomputed_share(shape.layers)
+            if share == 1 or layout.recompute == "none":
+                parts.append(explain(name, "bytes", "layers*flying*layer", layers=count, flying=flying, layer=layer))
+            else:
+                whole = layer_activations(shape, replace(layout, recompute="none", recompute_layers=None), with_experts,
+                                          dropout, fused_attention, number_bytes, operand_bytes)
+                parts.append(explain(name, "bytes", "layers*flying*(share*layer + (1 - share)*whole)", layers=count,
+                                     flying=flying, layer=layer, whole=whole, share=share))
+    parts += _computed_again(layout, _layer_parts(shape, layout, moe > 0, dropout, fused_attention, number_bytes,
+                                                  operand_bytes))
     common = {"B": layout.micro_batch, "c": layout.cp, "t": layout.tp, "T": _split(layout), "z": number_bytes}
     if place == 0 and dropout:
         parts.append(shape.explain("embedding's dropout mask", "bytes", "flying*B*s/c*h/T", KORTHIKANTI, flying=flying,
                                    **common))
     if place == layout.pp - 1:
-        parts.append(shape.explain("last norm, head, logits", "bytes", "kept*B*s/c*(2*z*h/T + 4*V/t)", KORTHIKANTI,
-                                   kept=micro_batches if layout.schedule == "GPipe" and layout.pp > 1 else 1, **common))
+        parts.append(shape.explain("last norm, head, logits", "bytes", "kept*B*s/c*(2*z*h/T + each*V/t)", KORTHIKANTI,
+                                   kept=micro_batches if layout.schedule == "GPipe" and layout.pp > 1 else 1,
+                                   each=logit_bytes, **common))
     return total("activations", "bytes", parts)
 
 
@@ -231,49 +260,68 @@ def _split(layout: Layout) -> int:
 
 def _computed_again(layout: Layout, layer: tuple[Explained, ...]) -> list[Explained]:
     """What one layer needs while its forward runs again."""
-    again = {"none": [], "selective": [layer[SCORES]], "full": layer}[layout.recompute]
+    again = {"none": [], "selective": [layer[SCORES]]}.get(layout.recompute, layer)
     return [total("one layer computed again", "bytes", again)] if again else []
 
 
 def layer_activations(shape: ModelShape, layout: Layout, moe: bool = False, dropout: bool = True,
-                      fused_attention: bool = False, number_bytes: float = 2) -> Explained:
+                      fused_attention: bool = False, number_bytes: float = 2,
+                      operand_bytes: float | None = None) -> Explained:
     """Bytes that one layer keeps of one micro-batch.
 
     For GPT sbh(34 + 5as/h); TP sbh(10 + 24/t + 5as/(ht)); with SP all of it /t; selective recomputation leaves out 5as/h;
-    full keeps the layer's input, 2sbh, which SP splits too.  Source: 2205.05198, table 2.
+    full keeps the layer's input, 2sbh, which SP splits too. "products" keeps the layer's input, the attention core's output
+    and what every second product writes: queries or keys and values, half of the FFN's hidden columns, its output.
+    Source: 2205.05198, table 2.
     """
     require_kind("shape", shape, ModelShape)
     require_kind("layout", layout, Layout)
     if layout.recompute == "full":
         return shape.explain("input of a layer", "bytes", "z*B*s/c*h/T", KORTHIKANTI, B=layout.micro_batch, c=layout.cp,
                              z=number_bytes, T=_split(layout))
-    parts = list(_layer_parts(shape, layout, moe, dropout, fused_attention, number_bytes))
+    if layout.recompute in KEPT_PRODUCTS:
+        name, attention, ffn = KEPT_PRODUCTS[layout.recompute]
+        columns = ffn.replace("f", "k*x") if moe else ffn
+        return shape.explain(name, "bytes", f"z*B*s/c*(2*h/T + ({attention} + {columns})/t)", "our own count",
+                             B=layout.micro_batch, c=layout.cp, t=layout.tp, z=number_bytes, T=_split(layout))
+    parts = list(_layer_parts(shape, layout, moe, dropout, fused_attention, number_bytes, operand_bytes))
     if layout.recompute == "selective":
         del parts[SCORES]
     return total("activations of a layer", "bytes", parts)
 
 
+# What is kept of the products with weights, beside the layer's input and its attention's output.
+KEPT_PRODUCTS = {"products": ("every second product of a layer", "2*a*d + g*d", "f*(m - 1)/2"),
+                 "elementwise": ("products of a layer", "a*d + 2*g*d", "f*(m - 1)")}
 SCORES = 1  # the attention core's place among a layer's parts
 
 
 def _layer_parts(shape: ModelShape, layout: Layout, moe: bool, dropout: bool, fused: bool,
-                 number_bytes: float) -> tuple[Explained, ...]:
+                 number_bytes: float, operand_bytes: float | None) -> tuple[Explained, ...]:
     return _activation_parts(shape, layout.micro_batch, layout.cp, layout.tp, _split(layout), moe, dropout, fused,
-                             number_bytes)
+                             number_bytes, operand_bytes)
 
 
 @functools.cache
 def _activation_parts(shape: ModelShape, micro_batch: int, cp: int, tp: int, whole_over: int, moe: bool, dropout: bool,
-                      fused: bool, number_bytes: float) -> tuple[Explained, ...]:
-    """z bytes a number (two, in print), one a mask. Whole without SP: inputs of norms, attention, FFN, and masks.
+                      fused: bool, number_bytes: float, operand_bytes: float | None) -> tuple[Explained, ...]:
+    """z bytes a number (two, in print), o an input of a product, one a mask.
 
-    Experts: as many tokens on every rank (balanced).
+    Whole without SP: inputs of norms, attention, FFN, and masks. Experts: as many tokens on every rank (balanced).
     """
     values = {"B": micro_batch, "c": cp, "t": tp, "T": whole_over, "mask": int(dropout), "z": number_bytes}
-    attention = ("B*s/c*(z*(q + u + r) + (2*z*a*(d + r) + 2*z*a*d)/t)" if shape.latent_rank
-                 else "B*s/c*(2*z*a*d/t + 2*z*max(g/t, 1)*d)")
-    ffn = "B*s/c*(z*k*h/T + z*m*x*(k + S)/t)" if moe else "B*s/c*z*m*f/t"
     core = "B*s/c*4*a/t" if fused else "B*s/c*(z + (z + 1)*mask)*a*y/t"
-    lines = {"inputs of norms, attention, FFN, and masks": "B*s/c*(z*n + z*min(n, 2) + mask*2)*h/T", "attention core": core,
+    if operand_bytes in (None, number_bytes):
+        inputs = "B*s/c*(z*n + z*min(n, 2) + mask*2)*h/T"
+        attention = ("B*s/c*(z*(q + u + r) + (2*z*a*(d + r) + 2*z*a*d)/t)" if shape.latent_rank
+                     else "B*s/c*(2*z*a*d/t + 2*z*max(g/t, 1)*d)")
+        ffn = "B*s/c*(z*k*h/T + z*m*x*(k + S)/t)" if moe else "B*s/c*z*m*f/t"
+    else:
+        values["o"] = operand_bytes
+        inputs = "B*s/c*(z*n + o*min(n, 2) + mask*2)*h/T"
+        attention = ("B*s/c*(o*(q + u) + z*r + (2*z*a*(d + r) + (z + o)*a*d)/t)" if shape.latent_rank
+                     else "B*s/c*((z + o)*a*d/t + 2*z*max(g/t, 1)*d)")
+        ffn = "B*s/c*(o*k*h/T + (z*(m - 1) + o)*x*(k + S)/t)" if moe else "B*s/c*(z*(m - 1) + o)*f/t"
+    lines = {"inputs of norms, attention, FFN, and masks": inputs, "attention core": core,
              "queries, keys, values, output": attention, "experts" if moe else "FFN": ffn}
     return tuple(shape.explain(name, "bytes", formula, KORTHIKANTI, **values) for name, formula in lines.items())

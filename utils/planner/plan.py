@@ -8,18 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from utils.checking import require_count, require_flag, require_kind, require_number
+from utils.costs.tables import read_table
 from utils.deadlocks.errors import BadValue
 from utils.figures.tables import Column, Table
 from utils.planner import budget
+from utils.planner.assumptions import NOTHING_HIDDEN, Assumptions
 from utils.planner.conventions import MEGATRON_18, StateBytes, relative_bubble
-from utils.planner.explained import Explained, explain
+from utils.planner.explained import Explained, explain, given
 from utils.planner.export import plan_as_dict
 from utils.planner.flows import ORDER, Traffic, require_order
+from utils.planner.frameworks import Framework, as_trained, assumptions_for, framework_named, usual_framework
 from utils.planner.layout import Layout, reasons_against
 from utils.planner.memory import device_memory, in_flight, memory_by_stage
 from utils.planner.published import shape_of
 from utils.planner.shape import ModelShape
-from utils.planner.times import NOTHING_HIDDEN, Assumptions, days_for_tokens, step_time
+from utils.planner.times import days_for_tokens, step_time
 from utils.planner.traffic import step_traffic
 from utils.planner.utilization import hfu, mfu
 from utils.simulation.cluster import Cluster
@@ -32,7 +35,8 @@ MOST_TOKENS = 2 ** 32  # in a step; whoever asks for more has given tokens for s
 class Plan:
     """A layout that can run, and its figures; each is computed when first asked for and explains itself (`.text`).
 
-    usable: the share of the device's memory that may be planned for; the rest is for what memory.py leaves out.
+    usable: the share of the device's memory that may be planned for; the rest is for what memory.py leaves out. framework:
+    by whose ways the assumptions were chosen; "" if by nobody's.
     """
 
     shape: ModelShape
@@ -44,12 +48,15 @@ class Plan:
     usable: float
     dropout: bool
     order: Sequence[str]
+    framework: str = ""
 
     @cached_property
     def memory(self) -> Explained:
         """Bytes on the fullest device, by category."""
-        return device_memory(self.shape, self.layout, self.global_batch, self.state, self.dropout,
-                             self.assumptions.fused_attention, self.assumptions.number_bytes)
+        known = self.assumptions
+        return device_memory(self.shape, self.layout, self.global_batch, self.state, self.dropout, known.fused_attention,
+                             known.number_bytes, known.logit_bytes, known.fragmentation, known.library_bytes,
+                             known.operand_bytes)
 
     @cached_property
     def limit(self) -> Explained:
@@ -66,13 +73,28 @@ class Plan:
     def traffic(self) -> Traffic:
         """What each device sends in a step."""
         return step_traffic(self.shape, self.layout, self.global_batch, self.state, self.cluster.devices_per_node,
-                            self.order, number_bytes=self.assumptions.number_bytes)
+                            self.order, number_bytes=self.assumptions.number_bytes, dispatch=self.assumptions.dispatch,
+                            gathered_input_bytes=self.assumptions.gathered_input_bytes)
 
     @cached_property
     def time(self) -> Explained:
         """Seconds of a step, by what they are spent on."""
         return step_time(self.shape, self.layout, self.cluster, self.global_batch, self.state, self.traffic,
                          self.assumptions)
+
+    @cached_property
+    def off(self) -> Explained:
+        """How far planned seconds of the nearest measured steps were off, in the mean: the error bar of `time`, a share.
+
+        Nearest: on the same device by the same framework; else on the same device; else all. Each was left out of the fit
+        that it was planned with. Without a framework nothing of the kind is known: nan.
+        """
+        rows = read_table("planned_errors") if self.framework else []
+        same_device = [row for row in rows if row["device"] == self.cluster.device.name]
+        nearest = [row for row in same_device if row["framework"] == self.framework] or same_device or rows
+        steps = sum(row["steps"] for row in nearest)
+        mean = sum(row["steps"] * row["mean_error"] for row in nearest) / steps if steps else float("nan")
+        return given(mean, "share", f"as {steps} measured steps were off, on the mean", "planned_errors.csv")
 
     @property
     def times(self) -> dict[str, float]:
@@ -137,7 +159,8 @@ class Plan:
         """Model, devices, layout, and whether it fits, as a line."""
         verdict = "fits" if self.fits else f"does not fit: {self.memory}, usable {self.limit}"
         devices = f"{self.layout.devices:,} × {self.cluster.device.name}"
-        return f"{self.shape.name} on {devices}, {self.global_batch:,} sequences a step: {self.layout}: {verdict}"
+        said = f"{self.shape.name} on {devices}, {self.global_batch:,} sequences a step: {self.layout}: {verdict}"
+        return said + f"; {self.time} ± {100 * self.off:.0f} %, {self.off.name}" if self.framework else said
 
     def __repr__(self) -> str:
         return f"{self.heading}\n{self.table}"
@@ -148,8 +171,10 @@ class Plan:
     @cached_property
     def memory_by_stage(self) -> list[Explained]:
         """Bytes on a device at each place of the pipeline, by category."""
-        return memory_by_stage(self.shape, self.layout, self.global_batch, self.state, self.dropout,
-                               self.assumptions.fused_attention, self.assumptions.number_bytes)
+        known = self.assumptions
+        return memory_by_stage(self.shape, self.layout, self.global_batch, self.state, self.dropout, known.fused_attention,
+                               known.number_bytes, True, known.logit_bytes, known.fragmentation, known.library_bytes,
+                               known.operand_bytes)
 
     @cached_property
     def tokens_per_s_device(self) -> Explained:
@@ -187,23 +212,47 @@ class Plan:
         return Path(path)
 
 
-def plan(shape: ModelShape | str, layout: Layout, cluster: Cluster | str, global_batch: int, state: StateBytes = MEGATRON_18,
-         assumptions: Assumptions = NOTHING_HIDDEN, usable: float = 1.0, dropout: bool = True,
-         order: Sequence[str] = ORDER) -> Plan:
+def plan(shape: ModelShape | str, layout: Layout, cluster: Cluster | str, global_batch: int,
+         state: StateBytes | None = None, assumptions: Assumptions | None = None, usable: float = 1.0,
+         dropout: bool | None = None, order: Sequence[str] = ORDER, framework: str | Framework | None = None,
+         dtype: str = "bfloat16") -> Plan:
     """What a layout of a model on a cluster comes to, for a batch of so many sequences.
 
-    shape, cluster: your own, or a ready one's name. state: bytes a parameter. usable: share of the memory that may be used.
-    dropout: its masks are kept. order: which axis fills a node first.
+    shape, cluster: your own, or a ready one's name. usable: share of the memory that may be used. order: which axis fills a
+    node first. framework: one of frameworks.FRAMEWORKS; it says what state and assumptions are and what the layout's
+    "selective" recomputes, wherever they are not given; dtype: then that of products.
+    With neither framework nor assumptions a model of today (ModelShape.is_modern) is planned as the framework trains it that
+    such layouts usually run in; one of 2020 as papers of 2020 count: nothing hidden, attention and its dropout not fused.
+    state: bytes a parameter; Megatron's 18 if nothing else follows. dropout: its masks are kept; None: only of 2020's.
     Raises: TypeError, ValueError with every reason why the layout cannot run; that it does not fit is no error (Plan.fits).
     """
     require_kind("layout", layout, Layout)
     shape = shape_of(shape)
+    framework, state, assumptions, dropout = chosen(shape, layout, cluster, state, assumptions, dropout, framework, dtype)
+    if framework:
+        layout = as_trained(framework, layout)
     cluster = checked(shape, cluster, global_batch, state, assumptions, usable, dropout, layout.devices)
     require_order(order)
     reasons = reasons_against(layout, shape, layout.devices, global_batch, cluster.devices_per_node)
     if reasons:
         raise BadValue(f"{shape.name} cannot run as {layout}: " + " ".join(reasons))
-    return Plan(shape, layout, cluster, global_batch, state, assumptions, usable, dropout, tuple(order))
+    return Plan(shape, layout, cluster, global_batch, state, assumptions, usable, dropout, tuple(order), framework)
+
+
+def chosen(shape: ModelShape, layout: Layout, cluster: Cluster | str, state: StateBytes | None,
+           assumptions: Assumptions | None, dropout: bool | None, framework: str | Framework | None,
+           dtype: str) -> tuple[str, StateBytes, Assumptions, bool]:
+    """(the framework's name or "", state, assumptions, dropout), chosen as plan says where they are None."""
+    require_kind("shape", shape, ModelShape)
+    cluster = cluster if isinstance(cluster, Cluster) else cluster_named(cluster)
+    if framework is None and assumptions is None and shape.is_modern:
+        framework = usual_framework(layout, cluster)
+    dropout = framework is None and not shape.is_modern if dropout is None else dropout
+    if framework is None:
+        return "", state or MEGATRON_18, assumptions or NOTHING_HIDDEN, dropout
+    framework = framework_named(framework)
+    assumptions = assumptions or assumptions_for(framework, shape, cluster, dtype)
+    return framework.name, state or framework.state, assumptions, dropout
 
 
 def checked_cluster(shape: ModelShape, cluster: Cluster | str, state: StateBytes, assumptions: Assumptions) -> Cluster:

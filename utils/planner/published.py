@@ -46,7 +46,7 @@ MODELS = {shape.name: shape for shape in (
     _rms("Llama 3 405B", 126, 16384, 128, 128_256, 8192, 53_248, LLAMA, kv_heads=8),
     _rms("DeepSeek-V3", 61, 7168, 128, 129_280, 4096, 18_432, "DeepSeek-V3 (2412.19437), section 4.2", head_size=128,
          experts=256, experts_per_token=8, shared_experts=1, dense_layers=3, expert_ffn=2048, query_rank=1536,
-         latent_rank=512, rope_size=64),
+         latent_rank=512, rope_size=64, routed_nodes=4),
     _rms("DeepSeek-V2-Lite", 27, 2048, 16, 102_400, 4096, 10_944, "DeepSeek-V2 (2405.04434), appendix B", head_size=128,
          experts=64, experts_per_token=6, shared_experts=2, dense_layers=1, expert_ffn=1408, latent_rank=512, rope_size=64),
     _rms("Llama 2 7B", 32, 4096, 32, 32_000, 4096, 11_008, LLAMA2),

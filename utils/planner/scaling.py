@@ -10,20 +10,15 @@ from typing import NamedTuple
 
 from utils.checking import require_count, require_kind, require_name
 from utils.deadlocks.errors import BadType
+from utils.planner.assumptions import NOTHING_HIDDEN, Assumptions
 from utils.planner.conventions import ZERO_16, StateBytes
 from utils.planner.layout import Layout
 from utils.planner.plan import checked_cluster
 from utils.planner.published import shape_of
 from utils.planner.shape import ModelShape
-from utils.planner.times import (
-    NOTHING_HIDDEN,
-    Assumptions,
-    compute_time,
-    flow_time,
-    step_bubble,
-    step_shares,
-)
+from utils.planner.times import flow_time, step_bubble
 from utils.planner.traffic import step_traffic
+from utils.planner.work import compute_time, step_shares
 from utils.simulation.cluster import Cluster
 
 DEVICES = tuple(2 ** power for power in range(18))  # 1 to 131,072

@@ -14,25 +14,20 @@ from typing import NamedTuple
 
 from utils.checking import require_count, require_flag, require_name, require_number
 from utils.deadlocks.errors import BadType, BadValue
-from utils.planner.conventions import MEGATRON_18, StateBytes
+from utils.planner.assumptions import Assumptions
+from utils.planner.conventions import StateBytes
 from utils.planner.explained import given
 from utils.planner.flows import ORDER
+from utils.planner.frameworks import Framework, recompute_of
 from utils.planner.layout import RECOMPUTE, SCHEDULES, ZERO_STAGES, Layout, reasons_against
 from utils.planner.memory import model_state
-from utils.planner.plan import Plan, checked
+from utils.planner.plan import Plan, checked, chosen
 from utils.planner.published import shape_of
 from utils.planner.ranking import Ranking, Ruled
 from utils.planner.shape import ModelShape
-from utils.planner.times import (
-    NOTHING_HIDDEN,
-    Assumptions,
-    compute_time,
-    elementwise_time,
-    exposed_times,
-    step_bubble,
-    step_shares,
-)
+from utils.planner.times import exposed_times, step_bubble
 from utils.planner.traffic import step_traffic
+from utils.planner.work import compute_time, elementwise_time, step_shares
 from utils.simulation.cluster import Cluster
 
 SLOWER = "slower than the plans listed"
@@ -56,13 +51,15 @@ class _Search:
     micro_batches: tuple[int, ...]
     schedules: tuple[str, ...]
     uneven_stages: bool
+    framework: str = ""
+    recompute: tuple[str, ...] = RECOMPUTE
     ruled_out: dict[str, Ruled] = field(default_factory=dict)
     layouts: int = 0
     evaluated: int = 0
 
     def plan(self, layout: Layout) -> Plan:
         return Plan(self.shape, layout, self.cluster, self.global_batch, self.state, self.assumptions, self.usable,
-                    self.dropout, ORDER)
+                    self.dropout, ORDER, self.framework)
 
     def exposed(self, layout: Layout, compute: float, *axes: str) -> float:
         """Seconds of these axes' traffic that computation cannot hide, even if it hides nothing else.
@@ -70,7 +67,8 @@ class _Search:
         At least: on a mean device, whose parameters and calls do not depend on how chunks deal out the layers.
         """
         traffic = step_traffic(self.shape, layout, self.global_batch, self.state, self.cluster.devices_per_node, axes=axes,
-                               number_bytes=self.assumptions.number_bytes)
+                               number_bytes=self.assumptions.number_bytes, dispatch=self.assumptions.dispatch,
+                            gathered_input_bytes=self.assumptions.gathered_input_bytes)
         micro_batches = layout.micro_batches(self.global_batch)
         shares = step_shares(self.shape, layout, self.cluster, self.global_batch, self.assumptions)
         times = exposed_times(traffic.flows, self.cluster, compute, micro_batches, self.assumptions, shares, mean=True)
@@ -87,21 +85,24 @@ class _Search:
         return bool(reasons)
 
 
-def search(shape: ModelShape | str, cluster: Cluster | str, devices: int, global_batch: int, state: StateBytes = MEGATRON_18,
-           assumptions: Assumptions = NOTHING_HIDDEN, usable: float = 0.9, dropout: bool = True, keep: int = 10,
-           tie: float = 0.02, micro_batches: Sequence[int] = (1, 2, 4, 8),
-           schedules: Sequence[str] = ("1F1B", "interleaved"), uneven_stages: bool = False) -> Ranking:
+def search(shape: ModelShape | str, cluster: Cluster | str, devices: int, global_batch: int,
+           state: StateBytes | None = None, assumptions: Assumptions | None = None, usable: float = 0.9,
+           dropout: bool | None = None, keep: int = 10, tie: float = 0.02, micro_batches: Sequence[int] = (1, 2, 4, 8),
+           schedules: Sequence[str] = ("1F1B", "interleaved"), uneven_stages: bool = False,
+           framework: str | Framework | None = None, dtype: str = "bfloat16") -> Ranking:
     """The best layouts that fit, `keep` of them or all within `tie`, with all that rules others out.
 
     Tried are all dp·tp·pp·cp = devices, ep, ZeRO stages, sequence parallelism, chunks that divide the layers, the given
     micro-batch sizes and schedules, and recomputation. uneven_stages: also pipelines and up to 8 chunks that do not divide
     the layers (126 layers on 16 stages, as Llama 3 405B has them); it takes several times as long.
+    state, assumptions, dropout, framework, dtype: as in plan.
     usable: share of a device's memory that a plan may use; a tenth is left for what memory.py leaves out.
     tie: times that differ by less than this share of the fastest are equal as far as formulas can tell; then the layout that
     splits along fewer axes comes first, then the faster. With 0 only time counts.
     Raises: TypeError, ValueError for sizes that cannot be.
     """
     shape = shape_of(shape)
+    framework, state, assumptions, dropout = chosen(shape, Layout(), cluster, state, assumptions, dropout, framework, dtype)
     cluster = checked(shape, cluster, global_batch, state, assumptions, usable, dropout, devices)
     require_flag("uneven_stages", uneven_stages)
     require_count("keep", keep)
@@ -118,7 +119,8 @@ def search(shape: ModelShape | str, cluster: Cluster | str, devices: int, global
     for schedule in schedules:
         require_name("schedule", schedule, SCHEDULES)
     asked = _Search(shape, cluster, devices, global_batch, state, assumptions, usable, dropout,
-                    tuple(dict.fromkeys(micro_batches)), tuple(dict.fromkeys(schedules)), uneven_stages)
+                    tuple(dict.fromkeys(micro_batches)), tuple(dict.fromkeys(schedules)), uneven_stages, framework,
+                    recompute_of(framework))
     queue = [entry for degrees in degree_layouts(shape, devices) for entry in _of_degrees(asked, degrees)]
     found = _best_first(asked, queue, keep, tie)
     return Ranking(_tied_first(found, tie)[:keep], asked.ruled_out, asked.layouts, asked.evaluated, keep)
@@ -158,14 +160,14 @@ def _of_degrees(asked: _Search, degrees: Layout) -> Iterator[_Entry]:
     degrees = replace(degrees, uneven_stages=asked.uneven_stages and degrees.pp > 1)
     stages, cuts = (ZERO_STAGES if degrees.dp * degrees.cp > 1 else ZERO_STAGES[:1]), _cuts(asked, degrees)
     split = [False, True][:1 + (degrees.tp > 1)]
-    count = len(asked.micro_batches) * len(split) * len(RECOMPUTE) * len(cuts)
+    count = len(asked.micro_batches) * len(split) * len(asked.recompute) * len(cuts)
     asked.layouts += count * len(stages)
     if asked.refused(degrees, count * len(stages)):
         return
     stages = [zero for zero in stages if _state_fits(asked, replace(degrees, zero=zero), count)]
     if not stages:
         return
-    each = len(RECOMPUTE) * len(stages)
+    each = len(asked.recompute) * len(stages)
     cuts = [cut for cut in cuts if not asked.refused(_cut(degrees, cut), len(asked.micro_batches) * len(split) * each)]
     for micro_batch, sp in itertools.product(asked.micro_batches, split):
         layout = replace(degrees, micro_batch=micro_batch, sequence_parallel=sp)
@@ -208,10 +210,10 @@ def _entries(asked: _Search, layout: Layout, cuts: list[tuple[str, int]], stages
     What chunks and ZeRO do not change is computed once for all of them.
     """
     shape, cluster, batch, assumptions = asked.shape, asked.cluster, asked.global_batch, asked.assumptions
-    ways = [replace(layout, recompute=recompute) for recompute in RECOMPUTE]
+    ways = [replace(layout, recompute=recompute) for recompute in asked.recompute]
     computes = [_computes(asked, way, cuts) for way in ways]
-    most_to_hide_behind = replace(layout, recompute="full")  # of which the backward pass is the largest part
-    data = {zero: asked.exposed(replace(most_to_hide_behind, zero=zero), max(map(max, computes)), "DP") for zero in stages}
+    data = {zero: min(asked.exposed(replace(way, zero=zero), max(of_way), "DP")
+                      for way, of_way in zip(ways, computes, strict=True)) for zero in stages}
     for way, of_way in zip(ways, computes, strict=True):
         shares = step_shares(shape, way, cluster, batch, assumptions)
         beside = elementwise_time(shape, way, cluster, batch, assumptions)

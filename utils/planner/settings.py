@@ -1,7 +1,6 @@
 """The command line's options, and what they say: a model, a cluster, a layout, assumptions."""
 
 import argparse
-import inspect
 import itertools
 import re
 from collections.abc import Callable, Iterator
@@ -14,7 +13,8 @@ from utils.deadlocks.errors import BadValue
 from utils.planner import conventions
 from utils.planner.cluster_json import cluster_from_json
 from utils.planner.config_json import shape_from_config
-from utils.planner.layout import RECOMPUTE, SCHEDULES, ZERO_STAGES, Layout
+from utils.planner.frameworks import FRAMEWORKS
+from utils.planner.layout import SCHEDULES, WAYS_TO_RECOMPUTE, ZERO_STAGES, Layout
 from utils.planner.plan import Plan, plan
 from utils.planner.published import model_named
 from utils.planner.shape import ModelShape
@@ -25,7 +25,6 @@ STATES = {name: value for name, value in vars(conventions).items() if isinstance
 AXES = ("tp", "cp", "ep", "pp", "dp")
 LAYOUT = tuple(field.name for field in fields(Layout))
 CASES = (*LAYOUT, "device", "devices", "batch", "sequence")
-HAS_FRAMEWORKS = "framework" in inspect.signature(plan).parameters
 SUFFIXES = {"": 1, "k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 
@@ -67,7 +66,8 @@ def add_layout(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--schedule", choices=SCHEDULES, help="of the pipeline")
     group.add_argument("--chunks", type=int, metavar="N", help="model chunks a device, for the interleaved schedule")
     group.add_argument("--micro-batch", type=int, metavar="SEQUENCES", help="sequences at once on a device")
-    group.add_argument("--recompute", choices=RECOMPUTE, help="what the backward pass computes again")
+    group.add_argument("--recompute", choices=WAYS_TO_RECOMPUTE, help="what the backward pass computes again")
+    group.add_argument("--recompute-layers", type=int, metavar="N", help="of so many layers of each device; default: all")
     _add_uneven(group)
 
 
@@ -92,14 +92,15 @@ def add_cases(parser: argparse.ArgumentParser) -> None:
 def add_assumptions(parser: argparse.ArgumentParser) -> None:
     """What no formula knows."""
     group = parser.add_argument_group("assumptions")
-    if HAS_FRAMEWORKS:
-        group.add_argument("--framework", metavar="NAME", help="plan as this framework trains")
+    group.add_argument("--framework", metavar="NAME", help=f"as this one trains: {', '.join(FRAMEWORKS)}; default: what "
+                       "such layouts usually run in, for models since 2022")
     group.add_argument("--dtype", help="of matrix products, by torch's name, such as float8_e4m3fn")
     group.add_argument("--fused-attention", action="store_true", default=None, help="FlashAttention: no scores are stored")
     group.add_argument("--causal", action="store_true", default=None, help="scores that the mask hides are skipped")
     group.add_argument("--hidden", type=_shares, metavar="dp=1,tp=0.5", help="shares of traffic that computation hides")
     group.add_argument("--rails", type=int, metavar="N", help="ports to other nodes that one group's ring uses")
     group.add_argument("--efficiency", type=float, metavar="SHARE", help="of the peak that matrix products reach")
+    group.add_argument("--attention-efficiency", type=float, metavar="SHARE", help="of the 16-bit peak, for attention cores")
     group.add_argument("--state", choices=sorted(STATES), help="bytes a parameter: itself, gradient, optimizer")
     group.add_argument("--usable", type=float, metavar="SHARE", help="of a device's memory that may be planned for")
     group.add_argument("--dropout", action=argparse.BooleanOptionalAction, default=None, help="keep dropout's masks")
@@ -207,25 +208,31 @@ def plan_of(asked: argparse.Namespace, shape: ModelShape) -> Plan:
 def plan_with(shape: ModelShape, layout: Layout, cluster: Cluster, batch: int, asked: argparse.Namespace,
               options: dict[str, Any]) -> Plan:
     """A plan with further options, by the framework that is asked for."""
-    return plan(shape, layout, cluster, batch, **{**_framework(asked), **options})
+    return plan(shape, layout, cluster, batch, **{**framework_of(asked), **options})
 
 
 def options_of(asked: argparse.Namespace, usual: Callable[[], Plan]) -> dict[str, Any]:
     """What plan and search take beside their first arguments. usual: a plan without them, whose assumptions are changed."""
-    options = {**_framework(asked), **{name: getattr(asked, name) for name in ("usable", "dropout")
-                                       if getattr(asked, name) is not None}}
+    options = {**framework_of(asked), **{name: getattr(asked, name) for name in ("usable", "dropout")
+                                         if getattr(asked, name) is not None}}
     if asked.state:
         options["state"] = STATES[asked.state]
-    changed = {name: getattr(asked, name) for name in ("dtype", "fused_attention", "causal", "rails", "efficiency")
+    changed = {name: getattr(asked, name) for name in ("fused_attention", "causal", "rails", "efficiency",
+                                                        "attention_efficiency")
                if getattr(asked, name) is not None}
     changed |= asked.hidden or {}
-    if changed:
-        options["assumptions"] = replace(usual().assumptions, **changed)
+    if not changed and not asked.dtype:
+        return options
+    before = usual()
+    if before.framework:
+        options["framework"] = before.framework
+    options["assumptions"] = replace(before.assumptions, **changed, **{"dtype": asked.dtype} if asked.dtype else {})
     return options
 
 
-def _framework(asked: argparse.Namespace) -> dict[str, Any]:
-    return {"framework": asked.framework} if getattr(asked, "framework", None) else {}
+def framework_of(asked: argparse.Namespace) -> dict[str, Any]:
+    """The framework and the number format, which assumptions depend on."""
+    return {name: getattr(asked, name) for name in ("framework", "dtype") if getattr(asked, name) is not None}
 
 
 def cases_of(asked: argparse.Namespace) -> Iterator[argparse.Namespace]:
@@ -259,7 +266,7 @@ def _one(text: str) -> tuple[str, str]:
 def _value(name: str, text: str) -> Any:
     """A number, a flag, or a word."""
     text = text.strip()
-    if name in ("sequence_parallel", "uneven_stages"):
+    if name in ("sequence_parallel", "uneven_stages", "reshard"):
         require_name(f"value of {name}", text, ("0", "1"))
         return text == "1"
     if name in ("schedule", "recompute", "device"):

@@ -16,7 +16,8 @@ from utils.planner.explained import Explained, explain, total
 NARAYANAN = "Narayanan 2021, 2104.04473, appendix"
 DEEPSEEK = "DeepSeek-V3, 2412.19437, 2.1.1"
 KORTHIKANTI = "Korthikanti 2022, 2205.05198, appendix A"
-PASSES = {"none": 0, "selective": 0, "full": 1}  # how often every layer's forward runs again
+# How much of the forward pass of a layer's products with weights runs again, by what is recomputed.
+AGAIN_IN_PRODUCTS = {"none": 0, "selective": 0, "elementwise": 0, "products": 1 / 2, "full": 1}
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,9 @@ class ModelShape:
     LayerNorm (weight, bias), 1 for RMSNorm, 0 for one without parameters; norms_per_layer of them, and one at the end.
     parallel_ffn: attention and FFN read the same input, and one sum has what both add (PaLM, GPT-NeoX).
     experts: routed ones in each layer but the first `dense_layers`; a token takes experts_per_token of them and all
-    shared_experts. latent_rank, rope_size, query_rank: multi-head latent attention (DeepSeek-V3), if latent_rank is given;
-    without a query_rank queries are made directly (DeepSeek-V2-Lite).
+    shared_experts; routed_nodes: its experts are in at most so many nodes (DeepSeek-V3: 4).
+    latent_rank, rope_size, query_rank: multi-head latent attention (DeepSeek-V3), if latent_rank is given; without a
+    query_rank queries are made directly (DeepSeek-V2-Lite).
     window: keys that a query of a windowed layer may look at; windowed: (k, m), so many of every m layers, the first ones of
     each m (Mistral (1, 1), Gemma 2 and gpt-oss (1, 2), Gemma 3 (5, 6)). What lies outside is not computed, kept or sent.
     Raises: TypeError, ValueError for sizes that no transformer has.
@@ -61,6 +63,7 @@ class ModelShape:
     window: int | None = None
     windowed: tuple[int, int] = (1, 1)
     source: str = ""
+    routed_nodes: int | None = None
 
     def __post_init__(self):
         may_be_zero = {"norm_vectors", "norms_per_layer", "experts", "experts_per_token", "shared_experts", "dense_layers",
@@ -125,6 +128,11 @@ class ModelShape:
     def expert_size(self) -> int:
         """Columns of the hidden layer of one expert."""
         return self.expert_ffn or self.ffn_size
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether it is built as most models since 2022 (RMSNorm, gated FFN): trained with fused attention, no dropout."""
+        return self.gated or self.norm_vectors < 2
 
     @property
     def moe_layers(self) -> int:
@@ -281,17 +289,22 @@ class ModelShape:
                        attention_again: float = 1) -> Explained:
         """FLOPs that the devices really do in a step: the model's, and what is computed again in the backward pass.
 
-        recompute: "none", "selective" (the attention core), "full" (all layers; not the logits).
+        recompute: "none", "selective" and "elementwise" (the attention core), "products" (every second product with
+        weights, as torchtitan's selective checkpointing of operations), "full" (all layers; not the logits).
         attention_again: passes of the attention core that selective recomputation adds. It is one forward; Korthikanti's
         appendix A counts as if it were three (s/(3h) for s/(6h)): give 3 to reproduce that paper's HFU.
         Source: full: 96BLsh²(1 + s/(6h) + V/(16hL)), 2104.04473.
         """
-        require_name("way to recompute", recompute, PASSES)
+        require_name("way to recompute", recompute, AGAIN_IN_PRODUCTS)
         require_number("attention_again", attention_again)
         if attention_again < 0:
             raise BadValue(f"attention_again counts passes, from 0; got {attention_again}")
-        again = {"none": [], "selective": [explain("attention core again", "FLOP", "passes*core", KORTHIKANTI,
-                                                   passes=attention_again, core=self.attention_core_flops(batch, causal))],
+        layers = sum(map(float, self._layer_flops(batch, causal)))
+        core = [explain("attention core again", "FLOP", "passes*core", KORTHIKANTI, passes=attention_again,
+                        core=self.attention_core_flops(batch, causal))]
+        again = {"none": [], "selective": core, "elementwise": core,
+                 "products": [explain("half of the products again", "FLOP", "(layers - core)/2", layers=layers,
+                                      core=self.attention_core_flops(batch, causal))],
                  "full": [total("all layers again", "FLOP", self._layer_flops(batch, causal), NARAYANAN)]}[recompute]
         return total("hardware FLOPs of a step", "FLOP", [self.step_flops(batch, causal), *again])
 

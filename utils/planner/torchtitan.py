@@ -11,12 +11,11 @@ from typing import Any
 
 from utils.checking import require_count
 from utils.deadlocks.errors import BadType, BadValue
-from utils.planner.conventions import BFLOAT16_8, ZERO_16
+from utils.planner.conventions import BFLOAT16_8
 from utils.planner.job import Job
 from utils.planner.layout import Layout
 from utils.planner.published import model_named, shape_of
 from utils.planner.shape import ModelShape
-from utils.planner.times import Assumptions
 
 MODELS = {
     ("llama3", "8B"): "Llama 3 8B", ("llama3", "70B"): "Llama 3 70B", ("llama3", "405B"): "Llama 3 405B",
@@ -44,20 +43,21 @@ KEYS = {
     "sequence": (("training.seq_len",), 2048),
     "dtype": (("training.dtype",), "float32"),
     "recompute": (("activation_checkpoint.mode",), "selective"),
+    "selective": (("activation_checkpoint.selective_ac_option",), "op"),
     "converters": (("model.converters",), ()),
     "name": (("model.name",), ""), "flavor": (("model.flavor",), ""),
 }
+ASYNC_TP = 0.8  # of gathers and reductions that run beside their own product, as in frameworks.py
 SCHEDULES = {"1f1b": "1F1B", "gpipe": "GPipe", "interleaved1f1b": "interleaved", "interleaved_1f1b": "interleaved"}
 # What changes memory or time and isn't planned: key → a sentence.
 NOT_PLANNED = {
     "training.enable_cpu_offload": "Parameters in the host's memory (enable_cpu_offload) aren't modelled.",
-    "activation_checkpoint.selective_ac_option": "Selective recomputation is planned as that of the attention core alone, "
-                                                 "whatever selective_ac_option says.",
+    "activation_checkpoint.selective_ac_option": "Selective recomputation is planned as that of operations (\"op\"), not of "
+                                                 "every n-th layer (selective_ac_option).",
     "parallelism.expert_tensor_parallel_degree": "Experts are planned as split over the same tensor-parallel ranks.",
     "parallelism.pipeline_parallel_split_points": "Stages are planned as even as can be, not by their split points.",
     "experimental.pipeline_parallel_split_points": "Stages are planned as even as can be, not by their split points.",
     "parallelism.pipeline_parallel_schedule_csv": "A schedule of one's own (CSV) isn't read.",
-    "float8.enable_fsdp_float8_all_gather": "Parameters are gathered in 16 bits, not in float8.",
     "fault_tolerance.enable": "torchft's replicas aren't modelled.",
 }
 
@@ -66,7 +66,7 @@ def from_torchtitan(source: str | Path, devices: int | None = None, shape: Model
     """A job from a config file, or its text. devices: needed where data_parallel_shard_degree is -1, "all the others".
 
     shape: the model, if the file names none that is published here (model.name and model.flavor).
-    With a pipeline, torchtitan keeps gathered parameters over a step ("default" policy), which is ZeRO-2.
+    With a pipeline, torchtitan keeps gathered parameters until the step's end ("default"): reshard=False.
     Raises: OSError, TypeError; ValueError for what is no TOML, and for degrees that can't be.
     """
     config = _read(source)
@@ -88,22 +88,21 @@ def from_torchtitan(source: str | Path, devices: int | None = None, shape: Model
                        f"{batch // (local * copies)} times a step.")
     eight_bits = any(name in str(found["converters"]) for name in ("float8", "mx")) or bool(
         config.get("float8.enable_float8_linear"))
-    overlaps = {"hidden_dp": 1.0} if layout.zero else {}
-    if found["async_tp"]:
-        overlaps["hidden_tp"] = 1.0
-    assumptions = Assumptions(dtype="float8_e4m3fn" if eight_bits else "bfloat16", fused_attention=True, **overlaps)
+    changes: dict[str, Any] = {"pipelined_tp": ASYNC_TP} if found["async_tp"] and layout.tp > 1 else {}
+    if eight_bits and not any(key.endswith("enable_fsdp_float8_all_gather") and value for key, value in config.items()):
+        changes["gathered_input_bytes"] = None
     read = {key for places, _ in KEYS.values() for key in places} | NOT_PLANNED.keys()
-    others = [key for key in config if key not in read]
+    others = [key for key in config if key not in read and not key.endswith("enable_fsdp_float8_all_gather")]
     if others:
         ignored.append(f"Without effect on a plan, or not known: {', '.join(others)}.")
-    state = BFLOAT16_8 if found["dtype"] == "bfloat16" else ZERO_16
-    return Job("torchtitan", model, layout, batch, state, assumptions, False, tuple(ignored))
+    return Job("torchtitan", model, layout, batch, "float8_e4m3fn" if eight_bits else "bfloat16", changes,
+               BFLOAT16_8 if found["dtype"] == "bfloat16" else None, ignored=tuple(ignored))
 
 
 def _matters(key: str, found: Mapping[str, Any]) -> bool:
     """Whether a key that isn't planned has an effect beside the others."""
     if key.endswith("selective_ac_option"):
-        return found["recompute"] == "selective"
+        return found["recompute"] == "selective" and found["selective"] != "op"
     if key.endswith("expert_tensor_parallel_degree"):
         return found["ep"] > 1 and found["tp"] > 1
     return True
@@ -162,9 +161,8 @@ def _shard_degree(found: Mapping[str, Any], devices: int | None) -> int:
 
 def _layout(found: Mapping[str, Any], shard: int, model: ModelShape | None, ignored: list[str]) -> Layout:
     copies, pp, cp = found["replicate"] * shard, found["pp"], found["cp"]
-    zero = 0
-    if shard * cp > 1:
-        zero = 2 if found["reshard"] == "never" or (found["reshard"] == "default" and pp > 1) else 3
+    zero = 3 if shard * cp > 1 else 0
+    keeps = zero == 3 and (found["reshard"] == "never" or (found["reshard"] == "default" and pp > 1))
     schedule, chunks = _schedule(found, model, ignored) if pp > 1 else ("1F1B", 1)
     micro_batch = found["local_batch"]
     if pp > 1:
@@ -177,7 +175,8 @@ def _layout(found: Mapping[str, Any], shard: int, model: ModelShape | None, igno
         recompute = "selective"
     layout = Layout(dp=copies, tp=found["tp"], pp=pp, cp=cp, ep=found["ep"], zero=zero, schedule=schedule, chunks=chunks,
                     shard=shard * cp if found["replicate"] > 1 and zero else None, sequence_parallel=found["tp"] > 1,
-                    micro_batch=micro_batch, recompute=recompute)
+                    micro_batch=micro_batch, recompute="products" if recompute == "selective" else recompute,
+                    reshard=not keeps)
     uneven = model is not None and bool(model.layers % (pp * chunks))
     return replace(layout, uneven_stages=uneven)
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from utils.checking import require_count, require_kind, require_name, require_positive
+from utils.planner.assumptions import DISPATCH
 from utils.planner.conventions import StateBytes
 from utils.planner.explained import Explained, explain
 from utils.planner.flows import AXES, ORDER, Flow, Group, Traffic, group_of
@@ -25,12 +26,14 @@ ZERO = "Rajbhandari et al. 2020 (1910.02054), section 7"
 
 def step_traffic(shape: ModelShape, layout: Layout, global_batch: int, state: StateBytes, devices_per_node: int,
                  order: Sequence[str] = ORDER, scatter_gather: bool = True, axes: Sequence[str] = AXES,
-                 number_bytes: float = 2) -> Traffic:
+                 number_bytes: float = 2, dispatch: str = "experts",
+                 gathered_input_bytes: float | None = None) -> Traffic:
     """What the devices of a layout send each other in one step.
 
     order: axes from the innermost, which fill a node first. scatter_gather: without sequence parallelism, tensor-parallel
     ranks pass a t-th of the stage's output each (2104.04473, section 4.1), not all of it; what gathers it again is in TP.
-    axes: those that are wanted. number_bytes: of a number that TP, CP, EP, PP send.
+    axes: those that are wanted. number_bytes: of a number that TP, CP, EP, PP send. dispatch, gathered_input_bytes:
+    as in Assumptions.
     """
     for what, value, kind in (("shape", shape, ModelShape), ("layout", layout, Layout), ("state", state, StateBytes)):
         require_kind(what, value, kind)
@@ -40,7 +43,9 @@ def step_traffic(shape: ModelShape, layout: Layout, global_batch: int, state: St
     for axis in axes:
         require_name("axis", axis, AXES)
     micro_batches = max(layout.micro_batches(global_batch), 1)
-    step = _Step(shape, layout, micro_batches, state, devices_per_node, tuple(order), scatter_gather, number_bytes)
+    require_name("dispatch", dispatch, DISPATCH)
+    step = _Step(shape, layout, micro_batches, state, devices_per_node, tuple(order), scatter_gather, number_bytes, dispatch,
+                 gathered_input_bytes or number_bytes)
     kinds = {"TP": _tensor, "CP": _context, "EP": _experts, "PP": _pipeline, "DP": _data}
     return Traffic(tuple(flow for axis in axes for flow in kinds[axis](step) if flow.group.members > 1))
 
@@ -54,6 +59,8 @@ class _Step(NamedTuple):
     order: tuple[str, ...]
     scatter_gather: bool
     number_bytes: float
+    dispatch: str
+    gathered_input_bytes: float
 
     def group(self, *axes: str) -> Group:
         return group_of(axes, self.layout, self.devices_per_node, self.order)
@@ -85,12 +92,14 @@ def _tensor(step: _Step) -> list[Flow]:
     computed; SP must gather that input again, which was kept in shards, and can do so at the same time.
     """
     group, hidden = step.group("tp"), step.payload("hidden states", "z*B*s/c*h")
+    inputs = hidden if step.gathered_input_bytes == step.number_bytes else \
+        step.payload("hidden states, gathered", "o*B*s/c*h", o=step.gathered_input_bytes)
     forwards = 2 if step.layout.recompute == "full" else 1
     each = 1 if step.shape.parallel_ffn else 2
 
     def flow(what: str, op: str, times: int, beside: str = "", source: str = MEGATRON) -> Flow:
         calls, most = step.layer_calls(times)
-        return Flow("TP", what, op, group, calls, hidden, beside, source, most)
+        return Flow("TP", what, op, group, calls, inputs if op == "all_gather" else hidden, beside, source, most)
 
     if step.layout.sequence_parallel:
         alone = [flow("gather, in the way", "all_gather", each * (forwards + 1), source=KORTHIKANTI),
@@ -129,8 +138,15 @@ def _experts(step: _Step) -> list[Flow]:
     split = step.layout.tp if step.layout.sequence_parallel else 1
     tokens = step.payload("tokens, once for each expert", "z*B*s/c*k*h/T", T=split)
     calls, most = step.layer_calls(times, moe=True)
-    return [Flow("EP", "tokens to experts and back", "all_to_all", step.group("ep"), calls, tokens, "all compute",
-                 "Lepikhin et al. 2020 (GShard)", most)]
+    group, copies, source = step.group("ep"), None, "Lepikhin et al. 2020 (GShard)"
+    if step.dispatch == "nodes" and group.crosses:
+        nodes = group.members / group.per_node
+        limit = min(step.shape.routed_nodes or step.shape.experts_per_token, step.shape.experts_per_token)
+        copies = step.shape.explain("nodes that a token goes to, over its experts", "", "min(N*(1 - (1 - 1/N)**k), limit)/k",
+                                    N=nodes, limit=limit)
+        source = "DeepSeek-V3 (2412.19437), section 3.2.2"
+    return [Flow("EP", "tokens to experts and back", "all_to_all", group, calls, tokens, "all compute", source, most,
+                 copies=copies)]
 
 
 def _pipeline(step: _Step) -> list[Flow]:
@@ -172,13 +188,13 @@ def _sharding(step: _Step, group: Group, of: str, held: Sequence[float]) -> list
         payload, largest = (explain(f"{of}{what}", "bytes", "k*P", k=each, P=P) for P in (mean, max(held)))
         return Flow("DP", f"{of}{what}", op, among, step.calls(calls), payload, beside, source, largest=largest)
 
-    gradient, parameter = step.state.gradient, step.state.parameter
+    gradient, parameter = step.state.reduced_bytes, step.state.gathered_bytes
     if step.layout.zero == 0:
         return [flow("gradients", "all_reduce", "1", gradient, "a micro-batch", THAKUR)]
-    reductions, gathers = [("1", "1"), ("m", "1"), ("m", "2*m")][step.layout.zero - 1]
-    flows = [flow("gradients", "reduce_scatter", reductions, gradient,
-                  "a micro-batch" if step.layout.zero == 1 else "all compute"),
-             flow("parameters", "all_gather", gathers, parameter, "all compute" if step.layout.zero == 3 else "")]
+    zero = step.layout.zero if step.layout.reshard else 1
+    reductions, gathers = [("1", "1"), ("m", "1"), ("m", "2*m")][zero - 1]
+    flows = [flow("gradients", "reduce_scatter", reductions, gradient, "a micro-batch" if zero == 1 else "all compute"),
+             flow("parameters", "all_gather", gathers, parameter, "all compute" if zero == 3 else "a forward pass")]
     if step.layout.shard is not None:
         flows.append(flow("gradients of shards", "all_reduce", "1", gradient / group.members, "a micro-batch", MICS,
                           step.group("replica")))

@@ -9,17 +9,20 @@ from utils.checking import require_name
 from utils.simulation.cluster import Cluster, Device, FatTree, Link, Torus
 from utils.simulation.collectives import ring_on_each_rail
 
-A100 = Device("A100 80 GB", {"bfloat16": 312e12, "float16": 312e12, "float32": 19.5e12}, 80e9, 2.0e12, efficiency=0.7)
+# What the driver shows of "80 GB", and so of the others: torch.cuda.get_device_properties.
+A100_BYTES, H100_BYTES = 79.1 * 2**30, 79.1 * 2**30
+A100 = Device("A100 80 GB", {"bfloat16": 312e12, "float16": 312e12, "float32": 19.5e12}, A100_BYTES, 2.0e12, efficiency=0.7)
 V100 = Device("V100 32 GB", {"float16": 125e12, "float32": 15.7e12}, 32e9, 0.9e12, efficiency=0.7)
 HOPPER = {"bfloat16": 989e12, "float16": 989e12, "float8_e4m3fn": 1979e12, "float32": 67e12}
 BLACKWELL = {"bfloat16": 2250e12, "float16": 2250e12, "float8_e4m3fn": 4500e12, "float32": 75e12}
-H100 = Device("H100 SXM", HOPPER, 80e9, 3.35e12, efficiency=0.7)
-H800 = Device("H800", HOPPER, 80e9, 3.35e12, efficiency=0.7)
-H200 = Device("H200 SXM", HOPPER, 141e9, 4.8e12, efficiency=0.7)
-B200 = Device("B200", BLACKWELL, 180e9, 7.7e12, efficiency=0.7)
+H100 = Device("H100 SXM", HOPPER, H100_BYTES, 3.35e12, efficiency=0.7)
+H100_500W = Device("H100 SXM 96 GB 500 W", HOPPER, 95.0 * 2**30, 2.4e12, efficiency=0.7)
+H800 = Device("H800", HOPPER, H100_BYTES, 3.35e12, efficiency=0.7)
+H200 = Device("H200 SXM", HOPPER, 139.8 * 2**30, 4.8e12, efficiency=0.7)
+B200 = Device("B200", BLACKWELL, 178.3 * 2**30, 7.7e12, efficiency=0.7)
 TPU_V5E = Device("TPU v5e", {"bfloat16": 197e12, "float32": 197e12 / 4}, 16e9, 0.82e12, efficiency=0.7, library="XLA")
 TPU_V4 = Device("TPU v4", {"bfloat16": 275e12, "float32": 275e12 / 4}, 32e9, 1.2e12, efficiency=0.7, library="XLA")
-TPU_V5P = Device("TPU v5p", {"bfloat16": 459e12, "float32": 459e12 / 4}, 96e9, 2.8e12, efficiency=0.7, library="XLA")
+TPU_V5P = Device("TPU v5p", {"bfloat16": 459e12, "float32": 459e12 / 4}, 95.7 * 2**30, 2.8e12, efficiency=0.7, library="XLA")
 
 NVLINK_V100 = Link("NVLink", 2e-6, 150e9)
 NVLINK_H800 = Link("NVLink", 2e-6, 200e9)
@@ -41,6 +44,8 @@ CLUSTERS = {cluster.name: cluster for cluster in (
     Cluster("H100 node", H100, 8, 8, NVLINK_H100, source=DATASHEETS),
     Cluster("A100", A100, 4096, 8, NVLINK_A100, HDR, topology=FatTree(20), algorithm=RAILS, source=DATASHEETS),
     Cluster("H100", H100, 4096, 8, NVLINK_H100, NDR, topology=FatTree(32), algorithm=RAILS, source=DATASHEETS),
+    Cluster("H100 500 W", H100_500W, 4096, 8, NVLINK_H100, NDR, topology=FatTree(32), algorithm=RAILS,
+            source=f"{DATASHEETS}; torchtitan's H100 with HBM2e and less power"),
     Cluster("H100 tapered", H100, 4096, 8, NVLINK_H100, NDR, topology=FatTree(32, taper=2.0), algorithm=RAILS,
             source=DATASHEETS),
     Cluster("V100", V100, 4096, 8, NVLINK_V100, EDR, topology=FatTree(32), algorithm=RAILS, source=DATASHEETS),
