@@ -164,7 +164,7 @@ def test_a_report_is_one_page_with_verdict_budget_and_formulas(gpt3, tmp_path):
     assert "50 % of DP&#39;s" in text and "Activation bytes: 4." in text and "kWh" not in text and "±" not in text
     modern = plan("Llama 3 8B", Layout(dp=8, zero=3), "H100", 8, framework="Megatron-Bridge")
     text = modern.report(tmp_path / "modern.html").read_text(encoding="utf-8")
-    assert "±" in text and "as Megatron-Bridge trains" in text and "80 % of tensor parallelism" in text and "own product" in text
+    assert "±" in text and "as Megatron-Bridge trains" in text and "80 % of tensor parallelism" in text
     explained = gpt3.report(tmp_path / "goodput.html", tokens=300e9, goodput=goodput(60, 1e5, 600))
     explained = explained.read_text(encoding="utf-8")
     assert "exp(R/M)" in explained and "failures and checkpoints" not in explained and "failures and checkpoints" in text
@@ -227,6 +227,21 @@ def test_a_plan_s_options_mean_what_they_say(capsys):
     assert assumed["fused_attention"] and assumed["causal"] and assumed["dtype"] == "float8_e4m3fn"
     assert read["state"]["optimizer"] == 12 and read["usable"] == 0.9 and not read["dropout"]
     assert read["model"]["sequence"] == 4096 and read["global_batch"] == 128
+
+
+def test_options_change_what_a_framework_does_and_no_more(capsys):
+    asked = ["plan", "--model", "Llama 3 8B", "--devices", "8", "--batch", "8", "--zero", "3", "--json", "-"]
+    usual, changed, other = (json.loads(said(capsys, *asked, *more)[1]) for more in (
+        [], ["--efficiency", "0.5", "--dtype", "float8_e4m3fn"], ["--framework", "FSDP"]))
+    python = plan("Llama 3 8B", Layout(dp=8, zero=3), "H100", 8)
+    assert usual == python.to_dict() and usual["framework"] == changed["framework"] == "torchtitan"
+    assert changed["state"] == usual["state"] and not changed["dropout"] and other["framework"] == "FSDP"
+    differing = {name for name in usual["assumptions"] if usual["assumptions"][name] != changed["assumptions"].get(name)}
+    assert {"efficiency", "dtype"} <= differing <= {"efficiency", "dtype", "gathered_input_bytes"}
+    code, _, err = said(capsys, *asked, "--framework", "Megatron-Lm2")
+    assert code == 2 and "did you mean 'Megatron" in err
+    code, out, _ = said(capsys, "search", *asked[1:7], "--framework", "torchtitan", "--keep", "1")
+    assert code == 0 and out.rstrip() == str(search("Llama 3 8B", "H100", 8, 8, keep=1, framework="torchtitan")).rstrip()
 
 
 def test_search_finds_what_python_finds_and_says_when_nothing_fits(capsys):

@@ -17,7 +17,8 @@ def plan_as_dict(plan: Any) -> dict[str, Any]:
                     "between": _entries(cluster.between) if cluster.between else None},
         "global_batch": plan.global_batch, "state": _entries(plan.state), "assumptions": _entries(plan.assumptions),
         "framework": plan.framework,
-        **({"off": number_as_dict(plan.off)} if plan.framework else {}), "usable": plan.usable, "dropout": plan.dropout, "order": list(plan.order), "fits": bool(plan.fits),
+        **({"off": number_as_dict(plan.off)} if plan.framework else {}), "usable": plan.usable, "dropout": plan.dropout,
+        "order": list(plan.order), "fits": bool(plan.fits),
         "figures": {name: number_as_dict(number) for name, number in {
             "memory": plan.memory, "limit": plan.limit, "sent": plan.traffic.sent, "inside": plan.traffic.inside,
             "between": plan.traffic.between, "model_flops": plan.model_flops, "hardware_flops": plan.hardware_flops,
