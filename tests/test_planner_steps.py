@@ -1,19 +1,26 @@
 """The planner beside 43 published training steps, knowing model, layout, device, dtype, framework; and its calibration."""
 
+import itertools
+from pathlib import Path
 from statistics import fmean
 
 import pytest
 
 from utils.costs.tables import read_table
+from utils.planner.accuracy import accuracy_page, unexplained
 from utils.planner.assumptions import Assumptions, Kernels
 from utils.planner.calibrate import calibrate, errors_by_device
+from utils.planner.explained import given
+from utils.planner.flows import Flow, Group
 from utils.planner.frameworks import FRAMEWORKS, assumptions_for, efficiencies, framework_named
 from utils.planner.layout import Layout
 from utils.planner.plan import plan
 from utils.planner.published import model_named
 from utils.planner.steps import compared, published_steps, summary
+from utils.planner.times import flow_time
 from utils.simulation.cluster import Device
-from utils.simulation.clusters import cluster_named
+from utils.simulation.clusters import CLUSTERS, cluster_named
+from utils.simulation.network import Network
 
 STEPS = published_steps()
 # The table says 25.26 s of DeepSeek-V3 in FP8 and in bfloat16: one run, and only one of the two can be it. Of MaxText's 32B
@@ -55,6 +62,25 @@ def test_error_bars_are_those_of_steps_left_out(found):
     assert ours.off == pytest.approx(fmean(rows), abs=0.001) and f"± {100 * fmean(rows):.0f} %" in ours.heading
     elsewhere = plan(LLAMA, Layout(dp=8, zero=3), cluster_named("TPU v4 torus"), 8)
     assert elsewhere.framework == "MaxText" and elsewhere.off > 0.05
+
+
+def test_the_page_says_what_the_planner_says_and_explains_the_worst(found):
+    page = (Path(__file__).parents[1] / "docs" / "planner_accuracy.md").read_text(encoding="utf-8")
+    assert page == accuracy_page(found) and unexplained(found) == []
+
+
+@pytest.mark.parametrize("name", [name for name, cluster in CLUSTERS.items() if cluster.device.library == "NCCL"])
+def test_a_collective_takes_as_long_as_it_does_simulated_on_every_ready_cluster(name):
+    """Within 3 %, from 1 MiB to 4 GiB, on 2 to 256 devices, with as many rings as a group has devices in a node."""
+    cluster = CLUSTERS[name]
+    for ranks, op in itertools.product((2, 8, 16, 64, 256), ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")):
+        if ranks > cluster.n_devices or (op == "all_to_all" and ranks > 16):
+            continue
+        for size in (2**20, 2**26, 2**32):
+            flow = Flow("DP", "x", op, Group(ranks, min(ranks, cluster.devices_per_node)), given(1), given(size, "bytes"))
+            planned = flow_time(flow, cluster, Assumptions(rails=None))
+            played = Network(cluster).exchange(cluster.algorithm(op, size, list(range(ranks)), 0), 0.0)
+            assert planned == pytest.approx(played, rel=0.03), (ranks, op, size)
 
 
 def test_a_share_that_was_put_in_comes_out():

@@ -55,11 +55,11 @@ OWN_COUNT = Kernels("norms, dropout and activation function alone")
 class Assumptions:
     """What no formula knows. hidden_x: the share of an axis' traffic that runs beside computation, as far as there is any.
 
-    hidden_tp concerns only what can hide behind the weights' gradients; hidden_dp the last micro-batch's gradients and with
-    ZeRO-1 and 2 the parameters' gather behind the next forward pass, with ZeRO-2 and 3 the gradients of all, with ZeRO-3
-    the gathered parameters too. pipelined_tp: the share of TP's gathers and reductions that are cut up and run beside the
-    product that they belong to (async TP, Transformer Engine's overlap). contention: the share of its time by which hidden
-    traffic lengthens the computation, whose processors and memory it uses.
+    hidden_tp concerns only what can hide behind the weights' gradients; hidden_dp the last micro-batch's gradients, with
+    ZeRO-2 and 3 those of all, with ZeRO-3 the gathered parameters too. gather_ahead: ZeRO-1 and 2 gather parameters beside
+    the next forward pass, of which hidden_dp is then hidden. pipelined_tp: the share of TP's gathers and reductions that
+    are cut up and run beside the product that they belong to (async TP, Transformer Engine's overlap). contention: the
+    share of its time by which hidden traffic lengthens the computation, whose processors and memory it uses.
     rails: how many ports to other nodes one group's ring may use; None: those of its neighbours in a node, as NCCL does; on
     a torus of a device's own, two for each dimension that the group spans (1: one way round, one dimension).
     link_efficiency: share of the data sheet's bandwidth that collectives reach. call_s: what starting a collective costs,
@@ -94,6 +94,7 @@ class Assumptions:
     dtype: str = "bfloat16"
     attention_again: float = 1
     activation_bytes: float | None = None
+    gather_ahead: bool = False
     pipelined_tp: float = 0.0
     contention: float = 0.0
     link_efficiency: float = 1.0
@@ -120,6 +121,7 @@ class Assumptions:
             raise BadValue(f"attention_again counts passes, from 0; got {self.attention_again}")
         require_flag("fused_attention", self.fused_attention)
         require_flag("causal", self.causal)
+        require_flag("gather_ahead", self.gather_ahead)
         for what in ("efficiency", "attention_efficiency", "memory_efficiency", "link_efficiency"):
             if getattr(self, what) is not None:
                 require_positive(what, getattr(self, what))
@@ -171,4 +173,4 @@ class Assumptions:
 
 NOTHING_HIDDEN = Assumptions()
 # What can be hidden without changing any result: Megatron-LM's and FSDP's overlap at their best.
-ALL_HIDDEN = Assumptions(hidden_tp=1, hidden_cp=1, hidden_ep=1, hidden_pp=1, hidden_dp=1)
+ALL_HIDDEN = Assumptions(hidden_tp=1, hidden_cp=1, hidden_ep=1, hidden_pp=1, hidden_dp=1, gather_ahead=True)

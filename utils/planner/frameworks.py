@@ -22,12 +22,15 @@ ONE_BY_ONE = Kernels("one by one", residual=16, masks=0, activation=1.5, rotary=
                      logit_bytes=24, cast_bytes=8)
 
 
+HIDDEN = 0.97  # the first layer's gather and the last one's reduction find nothing to hide behind
+
+
 @dataclass(frozen=True)
 class Framework:
     """How a framework trains, where it differs from others.
 
     state: bytes a parameter. attention: the kernel of its attention core, as in efficiencies.csv. kernels: what its other
-    kernels move. logit_bytes: kept for each logit. pipelined_tp: as in Assumptions. selective: what its selective
+    kernels move. logit_bytes: kept for each logit. pipelined_tp, hidden_ep: as in Assumptions. selective: what its selective
     recomputation makes again. reshard: whether FSDP beside a pipeline gathers for each micro-batch. dispatch: as in
     Assumptions. source: where this can be read.
     """
@@ -38,6 +41,7 @@ class Framework:
     kernels: Kernels
     logit_bytes: float
     pipelined_tp: float = 0.0
+    hidden_ep: float = 0.0
     selective: str = "selective"
     reshard: bool = True
     sequence_parallel: bool = False
@@ -65,6 +69,8 @@ FRAMEWORKS: Mapping[str, Framework] = {each.name: each for each in (
     Framework("Megatron-Bridge", MEGATRON_18, "cuDNN", LIBRARY, logit_bytes=10, pipelined_tp=0.8, dispatch="nodes",
               keeps_8_bits=True, gathers_8_bits=True,
               source="NVIDIA's recipes: Transformer Engine, tensor-parallel overlap, DeepEP"),
+    Framework("DeepSeek", MEGATRON_18, "cuDNN", LIBRARY, logit_bytes=10, hidden_ep=HIDDEN, dispatch="nodes",
+              keeps_8_bits=True, source="DeepSeek-V3 (2412.19437), section 3.2: DualPipe hides both all-to-all"),
     Framework("MaxText", XLA_14, "Splash", COMPILED, logit_bytes=10, pipelined_tp=0.8, selective="elementwise",
               sequence_parallel=True, fragmentation=0, library_bytes=0,
               source="MaxText: XLA's collective matmul and planned memory, Splash attention, remat policy minimal"),
@@ -74,7 +80,6 @@ FRAMEWORKS: Mapping[str, Framework] = {each.name: each for each in (
 )}
 ALIASES = {"NeMo": "Megatron-Bridge", "PyTorch": "FSDP", "TorchTitan": "torchtitan", "Composer": "llm-foundry",
            "Megatron": "Megatron-LM", "Megatron-DeepSpeed": "Megatron-LM", "MegaScale": "Megatron-LM"}
-HIDDEN = 0.97  # the first layer's gather and the last one's reduction find nothing to hide behind
 CONTENTION = 0.15
 REACHED_OF_LINKS = 0.8
 REACHED_OF_MEMORY = 0.85
@@ -118,14 +123,14 @@ def assumptions_for(framework: str | Framework, shape: ModelShape, cluster: Clus
     require_kind("shape", shape, ModelShape)
     known = efficiencies(cluster.device)
     products, eight = known["products"], dtype.startswith("float8")
-    return Assumptions(hidden_cp=1, hidden_pp=1, hidden_dp=HIDDEN, rails=None, fused_attention=True, causal=True,
-                       efficiency=products, dtype=dtype, pipelined_tp=framework.pipelined_tp,
-                       contention=CONTENTION, link_efficiency=REACHED_OF_LINKS, dispatch=framework.dispatch,
-                       attention_efficiency=known.get(framework.attention, products / 2),
-                       memory_efficiency=REACHED_OF_MEMORY, kernels=framework.kernels, logit_bytes=framework.logit_bytes,
-                       fragmentation=framework.fragmentation, library_bytes=framework.library_bytes,
-                       call_s=CALL_S, operand_bytes=1 if framework.keeps_8_bits and eight else None,
-                       gathered_input_bytes=1 if framework.gathers_8_bits and eight else None)
+    return Assumptions(
+        hidden_cp=1, hidden_ep=framework.hidden_ep, hidden_pp=1, hidden_dp=HIDDEN, gather_ahead=True, rails=None,
+        fused_attention=True, causal=True, efficiency=products, dtype=dtype, pipelined_tp=framework.pipelined_tp,
+        contention=CONTENTION, link_efficiency=REACHED_OF_LINKS, dispatch=framework.dispatch, call_s=CALL_S,
+        attention_efficiency=known.get(framework.attention, products / 2), memory_efficiency=REACHED_OF_MEMORY,
+        kernels=framework.kernels, logit_bytes=framework.logit_bytes, fragmentation=framework.fragmentation,
+        library_bytes=framework.library_bytes, operand_bytes=1 if framework.keeps_8_bits and eight else None,
+        gathered_input_bytes=1 if framework.gathers_8_bits and eight else None)
 
 
 def as_trained(framework: str | Framework, layout: Layout) -> Layout:

@@ -114,7 +114,8 @@ def exposed_times(flows: Iterable[Flow], cluster: Cluster, compute: float, micro
     """
     windows = {"weights' gradients": compute * shares.weights,
                "a micro-batch": compute * (1 - shares.forward) / micro_batches,
-               "a forward pass": compute * shares.forward / micro_batches, "all compute": float(compute)}
+               "a forward pass": compute * shares.forward / micro_batches * assumptions.gather_ahead,
+               "all compute": float(compute)}
     times = [(flow, _alone(flow, flow_time(flow, cluster, assumptions, mean), assumptions)) for flow in flows]
     wanted = dict.fromkeys(windows, 0.0)
     for flow, time in times:

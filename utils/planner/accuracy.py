@@ -1,0 +1,75 @@
+"""The page that says how far the planner is off: every published step beside its plan, and the worst ones explained."""
+
+from statistics import fmean, median
+
+from utils.costs.tables import read_table
+from utils.planner.calibrate import Calibration, calibrate
+from utils.planner.steps import GIB, PublishedStep, summary
+
+
+def accuracy_page(found: Calibration | None = None) -> str:
+    """The page as Markdown. found: of calibrate; None: of the published steps."""
+    found = found or calibrate()
+    steps = zip(found.steps, found.left_out, strict=True)
+    return "\n".join([*_summary(found), "", "## What is fitted", "", FITTED, "", *_shares(found), "",
+                      "## By device and framework", "",
+                      *_table(["device", "framework", "steps", "mean, left out", "worst"], _groups(found)), "",
+                      "## Every step", "",
+                      *_table(["step", "printed (s)", "planned (s)", "error", "left out", "printed (GiB)", "planned (GiB)"],
+                              [_row(step, without) for step, without in steps]), "",
+                      "## The worst, and what is known of them", "",
+                      *[f"- **{row['steps']}.** {row['why']}" for row in read_table("planned_worst")], ""])
+
+
+FITTED = """One number a device and kind of work: the share of its peak that products reach, and that the kernel of the
+attention core reaches. All else is counted, or assumed once for all rows: collectives reach 0.8 of a link's data sheet and
+take 30 µs to start, kernels reach 0.85 of the memory's speed, and traffic that is hidden lengthens the computation by 0.15
+of its time."""
+
+
+def _summary(found: Calibration) -> list[str]:
+    off, fitted = summary(found.steps), found.summary
+    return ["# How far the planner is off", "",
+            "The planner was given the model, the layout, the device, the number format and the framework of each published",
+            "step in [published_steps.csv](../utils/costs/data/published_steps.csv), and nothing else. This page is written",
+            "by `python -m utils.planner accuracy`, and a test holds it to what that command says.", "",
+            f"- **Seconds**: off by {_share(off['median'])} in the median and {_share(off['mean'])} in the mean, of",
+            f"  {len(found.steps)} steps. Each step left out of the fit that it was planned with:"
+            f" {_share(fitted['median, left out'])} and {_share(fitted['mean, left out'])}.",
+            f"- **Memory**: {_share(off['memory within 10 %'])} of the printed peaks are within a tenth."]
+
+
+def _shares(found: Calibration) -> list[str]:
+    return _table(["device", "kind of work", "share of the peak", "steps"],
+                  [[row["device"], row["kind"], f"{row['share']:.2f}", str(row["steps"])] for row in found.table.rows])
+
+
+def unexplained(found: Calibration) -> list[str]:
+    """Names of steps that are off by more than a tenth, and of which planned_worst.csv says nothing."""
+    known = [row["steps"] for row in read_table("planned_worst")]
+    worst = [step.name for step in found.steps if abs(step.error) > 0.1]
+    return [name for name in worst if not any(words in name for words in known)]
+
+
+def _groups(found: Calibration) -> list[list[str]]:
+    groups: dict[tuple[str, str], list[float]] = {}
+    for step, error in zip(found.steps, found.left_out, strict=True):
+        groups.setdefault((step.cluster.device.name, step.framework), []).append(abs(error))
+    return [[device, framework, str(len(errors)), _share(fmean(errors)), _share(max(errors))]
+            for (device, framework), errors in sorted(groups.items(), key=lambda item: median(item[1]))]
+
+
+def _row(step: PublishedStep, without: float) -> list[str]:
+    memory = [f"{step.memory_bytes / GIB:.1f}" if step.memory_bytes else "", f"{step.plan.memory / GIB:.1f}"]
+    name = step.name.partition(", ")[2]
+    return [f"{name} ({step.framework})", f"{step.step_s:.2f}", f"{step.plan.time:.2f}", _share(step.error, "+"),
+            _share(without, "+"), *memory]
+
+
+def _table(headings: list[str], rows: list[list[str]]) -> list[str]:
+    """As Markdown."""
+    return ["| " + " | ".join(cells) + " |" for cells in [headings, ["---"] * len(headings), *rows]]
+
+
+def _share(share: float, sign: str = "") -> str:
+    return f"{100 * share:{sign}.1f} %"
