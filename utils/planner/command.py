@@ -1,4 +1,4 @@
-"""The planner's command line: plan, search and compare layouts, list models and clusters.
+"""The planner's command line: plan, search and compare layouts, calibrate, list models and clusters.
 
 A new subcommand is a function that takes the parsed arguments and returns an exit code, and a line in COMMANDS.
 """
@@ -10,9 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from utils.costs.tables import read_rows
 from utils.deadlocks.errors import BadType, BadValue
 from utils.figures.tables import Column, Table
 from utils.planner import budget, settings
+from utils.planner.accuracy import accuracy_page
+from utils.planner.calibrate import calibrate
 from utils.planner.explained import Explained, in_words
 from utils.planner.goodput import checkpoint_size, checkpoint_time, goodput, run_mtbf
 from utils.planner.inputs import from_megatron, from_torchtitan
@@ -153,6 +156,21 @@ def run_clusters(asked: argparse.Namespace) -> int:
     return 0
 
 
+def run_calibrate(asked: argparse.Namespace) -> int:
+    """The shares of the peak that agree with measured steps, and how far each step is then off."""
+    found = calibrate(read_rows(asked.steps) if asked.steps else None)
+    as_plain = {"shares": found.shares, "off": found.summary}
+    if not _written(asked, lambda: json.dumps(as_plain, indent=2), found.residuals.to_csv):
+        print(found)
+    return 0
+
+
+def run_accuracy(asked: argparse.Namespace) -> int:
+    """How far the planner is off, as docs/planner_accuracy.md has it."""
+    print(accuracy_page(), end="")
+    return 0
+
+
 COMMANDS = {
     "plan": Command("Memory, traffic, time and price of one layout, each number with its formula.", (
         settings.add_model, settings.add_job, settings.add_cluster, settings.add_layout, settings.add_assumptions,
@@ -163,6 +181,9 @@ COMMANDS = {
     "compare": Command("Clusters, layouts or values of one setting side by side.", (
         settings.add_model, settings.add_cluster, settings.add_layout, settings.add_cases, settings.add_assumptions,
         settings.add_tables), run_compare),
+    "calibrate": Command("The shares of a device's peak that agree with measured steps.", (
+        settings.add_steps, settings.add_tables), run_calibrate),
+    "accuracy": Command("How far published steps are from their plans, as Markdown.", (), run_accuracy),
     "models": Command("The published models that --model knows by name.", (settings.add_tables,), run_models),
     "clusters": Command("The clusters that --device knows by name.", (settings.add_tables,), run_clusters),
 }

@@ -121,6 +121,12 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
                        help="seconds from a failure to training again; default 600")
 
 
+def add_steps(parser: argparse.ArgumentParser) -> None:
+    """What devices are calibrated by."""
+    parser.add_argument("--steps", metavar="FILE.csv", help="measured steps, with the columns of "
+                        "utils/costs/data/published_steps.csv; default: those published steps")
+
+
 def add_tables(parser: argparse.ArgumentParser) -> Any:
     """Where a table goes."""
     group = parser.add_argument_group("outputs (- is standard output)")
