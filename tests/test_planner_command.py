@@ -164,8 +164,8 @@ def test_a_report_is_one_page_with_verdict_budget_and_formulas(gpt3, tmp_path):
     assert "It doesn&#39;t fit." in text or "It doesn't fit." in text
     assert "50 % of DP&#39;s" in text and "Activation bytes: 4." in text and "kWh" not in text and "±" not in text
     modern = plan("Llama 3 8B", Layout(dp=8, zero=3), "H100", 8, framework="Megatron-Bridge")
-    text = " ".join(assumptions_in_words(modern))
-    assert "as Megatron-Bridge trains" in text and "80 % of tensor parallelism" in text and "0.15" not in text
+    words = " ".join(assumptions_in_words(modern))
+    assert "as Megatron-Bridge trains" in words and "80 % of tensor parallelism" in words and "0.15" not in words
     explained = gpt3.report(tmp_path / "goodput.html", tokens=300e9, goodput=goodput(60, 1e5, 600))
     explained = explained.read_text(encoding="utf-8")
     assert "exp(R/M)" in explained and "failures and checkpoints" not in explained and "failures and checkpoints" in text

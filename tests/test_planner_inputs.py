@@ -290,7 +290,9 @@ def test_a_megatron_script_is_read():
                                 recompute="selective")
     assert job.shape.letters == model_named("GPT 175B").letters and job.shape.learned_positions and job.shape.tied
     assert job.global_batch == 1536 and job.dtype == "bfloat16" and job.dropout and "--lr" in str(job)
-    assert job.changes == {} and from_megatron(GPT3.replace("--overlap-grad-reduce", "")).changes == {"hidden_dp": 0}
+    assert job.changes == {"gather_ahead": False}
+    overlapped = GPT3.replace("--overlap-grad-reduce", "--overlap-param-gather")
+    assert from_megatron(overlapped).changes == {"hidden_dp": 0}
     planned = job.plan("A100", assumptions=Assumptions())
     assert planned.state == MEGATRON_18 and planned.assumptions == Assumptions() and planned.framework == "Megatron-LM"
 
@@ -351,5 +353,5 @@ def test_what_megatron_has_and_the_planner_has_not_is_said():
     some = from_megatron([*LLAMA_ARGUMENTS, "--recompute-granularity", "full", "--recompute-method", "block",
                           "--recompute-num-layers", "4", "--attention-backend", "unfused", "--tp-comm-overlap"], 16)
     assert some.layout.recompute_layers == 4
-    assert some.changes == {"fused_attention": False, "hidden_dp": 0, "pipelined_tp": 0.8}
+    assert some.changes == {"fused_attention": False, "hidden_dp": 0, "gather_ahead": False, "pipelined_tp": 0.8}
     assert job.layout.uneven_stages and job.layout.schedule == "interleaved" and job.layout.chunks == 2

@@ -288,6 +288,8 @@ def _changes(given: _Given) -> dict[str, Any]:
         changes["fused_attention"] = False
     if not given.has("overlap-grad-reduce"):
         changes["hidden_dp"] = 0.0
+    if not given.has("overlap-param-gather"):
+        changes["gather_ahead"] = False
     if given.has("tp-comm-overlap"):
         changes["pipelined_tp"] = TP_OVERLAP
     if given.has("overlap-moe-expert-parallel-comm"):

@@ -7,8 +7,8 @@ from utils.planner.explained import in_words, plain
 
 AXES = ("tp", "cp", "ep", "pp", "dp")
 SAID = {"dtype", "efficiency", "fused_attention", "causal", "rails", "attention_efficiency", "kernels", "link_efficiency",
-        "memory_efficiency", "pipelined_tp", "contention", "call_s", "logit_bytes", "dispatch", "library_bytes",
-        "fragmentation", *(f"hidden_{axis}" for axis in AXES)}
+        "memory_efficiency", "pipelined_tp", "contention", "call_s", "gather_ahead", "logit_bytes", "dispatch",
+        "library_bytes", "fragmentation", *(f"hidden_{axis}" for axis in AXES)}
 
 
 def assumptions_in_words(plan: Any) -> list[str]:
@@ -83,6 +83,7 @@ def _beside(assumed: Any) -> list[str]:
     said = {
         f"{pipelined} of tensor parallelism's gathers and reductions run beside their own product.": assumed.pipelined_tp,
         f"Hidden communication lengthens computation by {contention} of its own time.": assumed.contention,
+        "With ZeRO-1 and 2, parameters are gathered beside the next forward pass.": assumed.gather_ahead,
         f"A collective takes {in_words(assumed.call_s, 's')} to start.": assumed.call_s,
         "A token is sent once to each node that has experts for it.": assumed.dispatch == "nodes"}
     return [sentence for sentence, holds in said.items() if holds]
