@@ -20,23 +20,30 @@ H100_500W = Device("H100 SXM 96 GB 500 W", HOPPER, 95.0 * 2**30, 2.4e12, efficie
 H800 = Device("H800", HOPPER, H100_BYTES, 3.35e12, efficiency=0.7)
 H200 = Device("H200 SXM", HOPPER, 139.8 * 2**30, 4.8e12, efficiency=0.7)
 B200 = Device("B200", BLACKWELL, 178.3 * 2**30, 7.7e12, efficiency=0.7)
+GB200 = Device("GB200", {dtype: flops / 0.9 for dtype, flops in BLACKWELL.items()}, 184 * 2**30, 8.0e12, efficiency=0.7)
+GH200 = Device("GH200", HOPPER, 95.0 * 2**30, 4.0e12, efficiency=0.7)
+MI300X = Device("MI300X", {"bfloat16": 1307e12, "float16": 1307e12, "float8_e4m3fnuz": 2615e12, "float32": 163e12},
+                191.5 * 2**30, 5.3e12, efficiency=0.5)
 TPU_V5E = Device("TPU v5e", {"bfloat16": 197e12, "float32": 197e12 / 4}, 16e9, 0.82e12, efficiency=0.7, library="XLA")
 TPU_V4 = Device("TPU v4", {"bfloat16": 275e12, "float32": 275e12 / 4}, 32e9, 1.2e12, efficiency=0.7, library="XLA")
 TPU_V5P = Device("TPU v5p", {"bfloat16": 459e12, "float32": 459e12 / 4}, 95.7 * 2**30, 2.8e12, efficiency=0.7, library="XLA")
+TPU_V6E = Device("TPU v6e", {"bfloat16": 918e12, "float32": 918e12 / 4}, 32e9, 1.64e12, efficiency=0.7, library="XLA")
 
 NVLINK_V100 = Link("NVLink", 2e-6, 150e9)
 NVLINK_H800 = Link("NVLink", 2e-6, 200e9)
 NVLINK_B200 = Link("NVLink", 2e-6, 900e9)
 NVLINK_A100 = Link("NVLink", 2e-6, 300e9)
 NVLINK_H100 = Link("NVLink", 2e-6, 450e9)
+XGMI_MI300X = Link("xGMI", 2e-6, 448e9)
 EDR = Link("InfiniBand EDR", 5e-6, 12.5e9)
 HDR = Link("InfiniBand HDR", 5e-6, 25e9)
 NDR = Link("InfiniBand NDR", 5e-6, 50e9)
 ICI_V4 = Link("ICI", 1e-6, 45e9)
 ICI_V5E = Link("ICI", 1e-6, 45e9)
+ICI_V6E = Link("ICI", 1e-6, 90e9)
 ICI_V5P = Link("ICI", 1e-6, 90e9)
 RAILS = ring_on_each_rail(8)
-DATASHEETS = "data sheets of NVIDIA V100 to B200; link speeds: utils/costs/data/links.csv"
+DATASHEETS = "data sheets of NVIDIA V100 to GB200; link speeds: utils/costs/data/links.csv"
 TPU_PAGES = "scaling-book, pages on TPUs; link speeds: utils/costs/data/links.csv"
 
 CLUSTERS = {cluster.name: cluster for cluster in (
@@ -52,6 +59,13 @@ CLUSTERS = {cluster.name: cluster for cluster in (
     Cluster("H800", H800, 4096, 8, NVLINK_H800, NDR, topology=FatTree(32), algorithm=RAILS, source=DATASHEETS),
     Cluster("H200", H200, 4096, 8, NVLINK_H100, NDR, topology=FatTree(32), algorithm=RAILS, source=DATASHEETS),
     Cluster("B200", B200, 4096, 8, NVLINK_B200, NDR, topology=FatTree(32), algorithm=RAILS, source=DATASHEETS),
+    Cluster("GB200", GB200, 4608, 72, NVLINK_B200, NDR, topology=FatTree(8), algorithm=ring_on_each_rail(72),
+            source=DATASHEETS),
+    Cluster("GH200", GH200, 4096, 4, NVLINK_H100, HDR, topology=FatTree(32), algorithm=ring_on_each_rail(4),
+            source=DATASHEETS),
+    Cluster("MI300X", MI300X, 4096, 8, XGMI_MI300X, NDR, topology=FatTree(32), algorithm=RAILS,
+            source="data sheet of AMD MI300X; that products reach half of its peak is assumed"),
+    Cluster("TPU v6e torus", TPU_V6E, 256, 1, ICI_V6E, ICI_V6E, topology=Torus((16, 16)), source=TPU_PAGES),
     Cluster("TPU v5e torus", TPU_V5E, 256, 1, ICI_V5E, ICI_V5E, topology=Torus((16, 16)), source=TPU_PAGES),
     Cluster("TPU v4 torus", TPU_V4, 4096, 1, ICI_V4, ICI_V4, topology=Torus((16, 16, 16)), source=TPU_PAGES),
     Cluster("TPU v5p torus", TPU_V5P, 4096, 1, ICI_V5P, ICI_V5P, topology=Torus((16, 16, 16)), source=TPU_PAGES),
