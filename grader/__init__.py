@@ -3,7 +3,8 @@
 checks: check.<exercise>(fn). contracts: what notebooks say of their exercises. not_written: what a cell does that needs
 what is not written. standing: progress(). hunt: the programs of the blind hunt. exercises: the exercises.
 calling: how a rank calls a function. evidence: what comes of it. judging: from evidence to a verdict. sandbox: where
-students' code is marked. course: nbgrader's side. report: how a class did. bundle: the students' archive.
+students' code is marked. course: nbgrader's side. report: how a class did. bundle: the students' archive. translation:
+catalogues for courses in other languages.
 """
 
 import importlib

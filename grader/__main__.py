@@ -12,6 +12,7 @@ COMMANDS = {
     "handback": "grader.course.handback",
     "report": "grader.report.command",
     "new": "grader.course.scaffold",
+    "translate": "grader.translation.command",
     "try": "grader.course.try_one",
 }
 

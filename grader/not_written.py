@@ -12,6 +12,7 @@ from typing import Any
 from grader.calling.checked import CheckFailed
 from grader.contracts import contracts_in
 from utils.deadlocks.errors import Failure, RankFailed
+from utils.languages.choice import translated
 from utils.notebook.other_units import DEFINITIONS, SKELETON, NotWrittenYet
 from utils.trace.source import Line, place_name, to_line
 
@@ -38,7 +39,7 @@ class _SkippedCells:
     def on_error(self, shell: Any, kind: type, error: BaseException, trace: Any, tb_offset: int | None = None) -> None:
         """IPython calls it in the place of showing the error."""
         if isinstance(error, CheckFailed):
-            print(error, file=sys.stderr)  # which nbgrader's validate counts as a check that has failed
+            print(translated(str(error)), file=sys.stderr)  # which nbgrader's validate counts as a check that has failed
         elif needs := self._needs(error):
             name = self._unset_name(error)
             _show(f"This cell needs {f'`{name}` from a cell above, which needs ' if name else ''}{needs}: not written yet.")
@@ -138,5 +139,6 @@ def _in_words(name: str) -> str:
 def _show(text: str) -> None:
     from IPython.display import display
 
+    text = translated(text)
     shown = re.sub(r"`(.+?)`", r"<code>\1</code>", html.escape(text))
     display({"text/plain": text, "text/html": f"<div style='color:#777777'>{shown}</div>"}, raw=True)

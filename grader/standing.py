@@ -6,10 +6,13 @@ from pathlib import Path
 
 from grader.contracts import CHALLENGE, CORE, FURTHER, PATHS, Contract, contracts_in
 from grader.judging.html import fill_in
+from utils.languages.choice import translated
 from utils.notebook import record
 from utils.notebook.predictions import RIGHT
+from utils.words import padded, width_of
 
 NOT_A_MARK = "Your own record, kept on this machine: no mark, and nobody else sees it."
+NO_UNITS = "No units are beside this folder: run `progress()` in a unit's notebook."
 
 
 @dataclass(frozen=True)
@@ -109,14 +112,15 @@ class Progress:
 
     def __repr__(self) -> str:
         if not self.units:
-            return "\n".join([*self.faults, "No units are beside this folder: run progress() in a unit's notebook."])
-        lines = [*self.faults, *_aligned([HEADINGS, *(unit.row for unit in self.units)])]
+            return "\n".join(map(translated, [*self.faults, NO_UNITS.replace("`", "")]))
+        lines = [*map(translated, self.faults), *_aligned([HEADINGS, *(unit.row for unit in self.units)])]
         if self.unit_here:
-            lines += [f"In {self.here}:", *_aligned([(f"  {e.sign} {e.label}", e.state) for e in self.unit_here.exercises])]
-        return "\n".join([*lines, self.core, self.next_step, NOT_A_MARK])
+            rows = [(f"  {exercise.sign} {exercise.label}", exercise.state) for exercise in self.unit_here.exercises]
+            lines += [translated(f"In {self.here}:"), *_aligned(rows)]
+        return "\n".join([*lines, *map(translated, (self.core, self.next_step, NOT_A_MARK))])
 
     def _repr_html_(self) -> str:
-        return fill_in(__file__, progress=self, headings=HEADINGS, not_a_mark=NOT_A_MARK)
+        return fill_in(__file__, progress=self, headings=HEADINGS, no_units=NO_UNITS, not_a_mark=NOT_A_MARK)
 
 
 def progress(folder: str | Path | None = None) -> Progress:
@@ -148,5 +152,6 @@ def _time(minutes: float) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    rows = [[translated(text) for text in row] for row in rows]
+    widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(padded(text, width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,6 +1,7 @@
 """Groups of tests, which one worker takes whole and mostly waits in, stand among others; then long ones. Warm ranks."""
 
 import gc
+import os
 import re
 
 import cloudpickle
@@ -8,9 +9,11 @@ import pytest
 import torch
 
 from tests.warm_ranks import WarmRanks
+from utils.languages.choice import ENGLISH, VARIABLE
 from utils.ranks.server import warm_up
 
 MANY = 100  # tests, of which some let ranks train
+os.environ[VARIABLE] = ENGLISH  # whatever a course.toml here says
 torch.set_num_threads(1)  # several workers, each with a thread a processor, would mostly wait for each other
 
 

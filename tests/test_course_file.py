@@ -22,6 +22,7 @@ def course(tmp_path, text: str):
 WHOLE = """
 title = "Parallelism"
 timezone = "Europe/Berlin"
+language = "zh"
 withdrawn = ["gather"]
 
 [late]
@@ -49,6 +50,7 @@ def test_it_says_what_is_assigned_until_when_and_for_how_many_points(tmp_path):
     assert found.due("01_collectives", "ann") == datetime.datetime(2027, 5, 3, 21, 59, 59)
     assert found.due("01_collectives", "7", "Wang Wei") == datetime.datetime(2027, 5, 5, 8)
     assert found.due("02_data_parallel") == datetime.datetime(2027, 5, 10, 12)
+    assert (found.language, course(tmp_path, "").language) == ("zh", "en")
     assert [found.points(name, "01_collectives", 4) for name in ("reduce", "gather", "ring_time")] == [10, 0, 4]
 
 
@@ -70,6 +72,8 @@ def test_what_being_late_costs(days, left):
     ("titel = \"moodel\"", 1, "Did you mean 'title'?"),
     ("[units.01_collectives]\ndue = 2027-05-03\n[units.02_data_parallel]\ndue = 3", 4, "a day or a time"),
     ("timezone = \"Europe/Berln\"", 1, "Did you mean 'Europe/Berlin'?"),
+    ("language = \"chinese\"", 1, "language: expected 'en' or 'zh', found 'chinese'"),
+    ("language = \"zhh\"", 1, "Did you mean 'zh'?"),
     ("withdrawn = \"reduce\"", 1, "expected a list of names"), ("late = 3", 1, "late: expected a table"),
     ("[late]\npercent_a_day = true", 2, "a number that is 0 or more, found True"),
     ("[extensions]\nann = 2027-05-05", 2, "an extension is expected as"),

@@ -14,13 +14,15 @@ import torch
 from grader import hunt
 from grader.checks import PUBLIC_SEED
 from grader.course.assign import RELEASED
-from grader.course.course_file import BadCourseFile, CourseFile, course_if_any
+from grader.course.course_file import NAME, BadCourseFile, CourseFile, course_if_any
 from grader.course.release import worked_in
 from grader.exercises import EXERCISES, UNITS, stored
+from utils.languages.choice import ENGLISH
 from utils.ranks.fair_clock import processors
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = "many-ranks-one-loss"
+PAGES = ("docs/glossary.md", "docs/notation.md", "docs/planner_accuracy.md")  # that notebooks link to
 LAB_CONFIG = [f"tools/labconfig/{name}.json" for name in ("page_config", "default_setting_overrides", "first_look")]
 TARGETS = ("help", "lab", "clean")
 PIP_SECTIONS = ("# for the course", "# last: the project itself")
@@ -40,11 +42,11 @@ def files(course: CourseFile | None = None) -> dict[str, bytes]:
         "environment.yml": students_environment(_text("environment.yml")),
         "Makefile": students_makefile(_text("Makefile")),
         "pyproject.toml": students_project(_text("pyproject.toml")),
-        **{name: _text(name) for name in ("tools/requirements.py", "docs/glossary.md", "docs/notation.md", *LAB_CONFIG)},
+        **{name: _text(name) for name in ("tools/requirements.py", *PAGES, *LAB_CONFIG)},
     }
     utils = [path.relative_to(ROOT) for path in (ROOT / "utils").rglob("*") if path.suffix in UTILS_SUFFIXES]
     texts |= {path.as_posix(): _text(path) for path in utils}
-    texts |= notebooks(course) | checks(course)
+    texts |= languages(course) | notebooks(course) | checks(course)
     return {name: text.encode() for name, text in texts.items()} | case_data(course)
 
 
@@ -83,6 +85,15 @@ def _is_used(paragraph: str, paragraphs: Iterable[str]) -> bool:
 def students_project(pyproject: str) -> str:
     """pyproject.toml as far as `pip install -e .` reads it."""
     return "".join(part for part in re.split(r"^(?=\[)", pyproject, flags=re.M) if part.startswith(PROJECT_TABLES))
+
+
+def languages(course: CourseFile | None = None) -> dict[str, str]:
+    """The catalogues of the units, and the course's language where it is not English, by path."""
+    catalogues = [path.relative_to(ROOT) for path in (ROOT / "utils" / "languages").glob("*/*.po")]
+    texts = {path.as_posix(): _text(path) for path in catalogues if path.stem not in UNITS or _has(course, path.stem)}
+    if course and course.language != ENGLISH:
+        texts[NAME] = f'language = "{course.language}"\n'
+    return texts
 
 
 # ── notebooks ──

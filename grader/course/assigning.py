@@ -9,12 +9,13 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from grader.contracts import contracts_of
-from grader.course.cell import is_check, is_solution, name_of, nbgrader_of
+from grader.course.cell import LANGUAGE, is_check, is_solution, name_of, nbgrader_of
 from grader.course.course_file import LEFT_OUT, Assigned, BadCourseFile, CourseFile
 from grader.course.source import defined_in, used_in
 from grader.exercises import EXERCISES
 from grader.exercises.broken import MARK as BROKEN
 from grader.hunt import program_with
+from utils.languages.choice import ENGLISH
 
 MARKS_OF_A_SOLUTION = re.compile(r"^ *### (BEGIN|END) SOLUTION\n?", re.M)
 FACTS = re.compile(r"^(★ core|further|challenge \(c\))(?= · )", re.M)
@@ -40,6 +41,8 @@ def assigned(solutions: NotebookNode, unit: Assigned, course: CourseFile) -> Not
     first.source = CORE_PATH.sub("", COUNTED.sub("", first.source)).rstrip() + "\n"
     own = new_markdown_cell(in_words(unit, course, contracts), id="assigned", metadata=first.metadata)
     notebook.cells.insert(1, own)
+    if course.language != ENGLISH:
+        notebook.metadata[LANGUAGE] = course.language
     return notebook
 
 

@@ -12,10 +12,11 @@ from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
 from traitlets import Bool
 
 from grader.course import files, reading
-from grader.course.cell import exercise_of
+from grader.course.cell import exercise_of, language_of
 from grader.course.folder import as_released, students_root, submission_in
 from grader.course.limited import mark_within_limits
 from grader.course.shown import plain
+from utils.languages.choice import speaking, translated
 
 
 class AnyNotebook(NotebookExporter):
@@ -54,6 +55,10 @@ class MarkExercises(NbGraderPreprocessor):
 class SaveMarks(SaveAutoGrades):
     """The judge's points into the gradebook; a check without a verdict earns nothing."""
 
+    def preprocess(self, nb: NotebookNode, resources):
+        with speaking(language_of(nb)):  # of the comments
+            return super().preprocess(nb, resources)
+
     def _add_score(self, cell: NotebookNode, resources) -> None:
         grade = self.gradebook.find_grade(cell.metadata["nbgrader"]["grade_id"], self.notebook_id, self.assignment_id,
                                           self.student_id)
@@ -70,10 +75,10 @@ class SaveMarks(SaveAutoGrades):
 
 
 def reason(verdict: dict[str, Any] | None) -> str | None:
-    """Why a verdict (its record) has not all the points; None where there is nothing to say.
+    """Why a verdict (its record) has not all the points, in the language of the course; None where there is nothing to say.
 
     In no words of the student's: nbgrader's page takes a comment for markdown, and runs what is in it.
     """
     if verdict is None or verdict["points"] == verdict["max_points"]:
         return None
-    return "; ".join(text for _, text in verdict["hints"]) or "See the check."
+    return "; ".join(translated(text) for _, text in verdict["hints"]) or translated("See the check.")

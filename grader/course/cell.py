@@ -2,7 +2,16 @@
 
 from nbformat import NotebookNode
 
+from utils.languages.choice import ENGLISH, languages
+
+LANGUAGE = "course_language"  # in a notebook's metadata, where it is not English
 LONGEST_LINE = 60  # of a cell's source, where it is quoted
+
+
+def language_of(notebook: NotebookNode) -> str:
+    """That in which a released notebook's verdicts are given."""
+    asked = notebook.metadata.get(LANGUAGE, ENGLISH)
+    return asked if asked in languages() else ENGLISH
 
 
 def nbgrader_of(cell: NotebookNode) -> dict:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.contracts import CORE, Contract, contracts_in
+from utils.languages.choice import ENGLISH, languages
 
 NAME = "course.toml"
 ALL = "all"
@@ -57,7 +58,8 @@ class LateRule:
 class CourseFile:
     """What is assigned.
 
-    extensions: (student, unit) → until when, in UTC; withdrawn: exercises that count 0 of 0; zone: of times that name none.
+    extensions: (student, unit) → until when, in UTC; withdrawn: exercises that count 0 of 0; zone: of times that name none;
+    language: of verdicts and feedback.
     """
 
     title: str = ""
@@ -66,6 +68,7 @@ class CourseFile:
     extensions: Mapping[tuple[str, str], datetime.datetime] = field(default_factory=dict)
     withdrawn: frozenset[str] = frozenset()
     zone: datetime.tzinfo = datetime.UTC
+    language: str = ENGLISH
 
     def due(self, unit: str, *names: str) -> datetime.datetime | None:
         """Until when may hand in whoever goes by one of these names (a number, an e-mail); None: at any time."""
@@ -119,7 +122,7 @@ class _Reader:
         self._from = 0  # the line in which the table begins that is being read
 
     def course(self, said: dict[str, Any]) -> CourseFile:
-        self._known(said, ("title", "timezone", "late", "units", "extensions", "withdrawn"), "")
+        self._known(said, ("title", "timezone", "language", "late", "units", "extensions", "withdrawn"), "")
         zone = self._text(said, "timezone", "UTC")
         try:
             self._zone = zoneinfo.ZoneInfo(zone)
@@ -130,7 +133,9 @@ class _Reader:
         exercises = {contract.name for known in self._contracts.values() for contract in known}
         withdrawn = self._names(said.get("withdrawn", []), "withdrawn", exercises, "exercise")
         late, extensions = self._late(self._table(said, "late")), self._extensions(self._table(said, "extensions"))
-        return CourseFile(self._text(said, "title", ""), units, late, dict(extensions), frozenset(withdrawn), self._zone)
+        language = self._one_of(said, "language", languages(), ENGLISH)
+        return CourseFile(self._text(said, "title", ""), units, late, dict(extensions), frozenset(withdrawn), self._zone,
+                          language)
 
     def _unit(self, unit: str, facts: Any) -> Assigned:
         if unit not in self._contracts:

@@ -13,6 +13,7 @@ from nbformat.v4 import new_markdown_cell
 from grader.course.splice import harmless
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
 from grader.judging.verdict import Verdict, sign
+from utils.languages.choice import translated
 
 LINES_SHOWN = 3
 _ENDED = {RAISED: "raised an error", DEADLOCKED: "stood still in a deadlock", TIMED_OUT: "was not done in time"}
@@ -22,7 +23,8 @@ def as_text(verdict: Verdict) -> str:
     """Plain text, as short as the table in the notebook."""
     lines = [verdict.headline(), *(f"  {line}" for line in _reasons(verdict))]
     lines += [f"    {sign(met)} {label}" for met, label in _technique(verdict)]
-    return "\n".join(lines + [f"  Hint: {text}" for _, text in verdict.hints] + [f"  {line}" for line in _further(verdict)])
+    hints = [f"  {translated(f'Hint: {text}')}" for _, text in verdict.hints]
+    return "\n".join(lines + hints + [f"  {line}" for line in _further(verdict)])
 
 
 def as_html(verdict: Verdict) -> str:
@@ -32,13 +34,19 @@ def as_html(verdict: Verdict) -> str:
 
 def remarks_cell(remarks: Sequence[str]) -> NotebookNode:
     """What a student should know beside her points, for the top of the marked notebook: text, whatever is quoted in it."""
-    lines = "".join(f"<li>{''.join(map(harmless, remark[:1].upper() + remark[1:]))}.</li>" for remark in remarks)
-    return new_markdown_cell(f"**What marking noticed**\n\n<ul>{lines}</ul>")
+    lines = "".join(f"<li>{''.join(map(harmless, sentence(remark)))}</li>" for remark in remarks)
+    return new_markdown_cell(f"**{translated('What marking noticed')}**\n\n<ul>{lines}</ul>")
+
+
+def sentence(remark: str) -> str:
+    """A remark with a capital and a full stop, in the language of the course."""
+    told = translated(remark)
+    return f"{told[:1].upper()}{told[1:]}{'' if told.endswith('.') else translated('.')}"
 
 
 def _reasons(verdict: Verdict) -> list[str]:
     if verdict.problem:
-        return [verdict.problem]
+        return [translated(verdict.problem)]
     if not verdict.cases or verdict.instead:
         return []
     total = len(verdict.cases) + verdict.skipped
@@ -46,7 +54,7 @@ def _reasons(verdict: Verdict) -> list[str]:
     lines = [f"Right in {'all ' if right == total else f'{right} of the '}{total} cases that marking drew."]
     endings = Counter(case.ending for case in verdict.cases)
     lines += [f"In {count} of them it {_ENDED[ending]}." for ending, count in endings.items() if ending != RETURNED]
-    return [*lines, *verdict.credit(), *_where(verdict)]
+    return [*map(translated, lines), *verdict.credit(), *map(translated, _where(verdict))]
 
 
 def _where(verdict: Verdict) -> list[str]:
@@ -64,10 +72,10 @@ def _where(verdict: Verdict) -> list[str]:
 
 def _technique(verdict: Verdict) -> list[tuple[bool, str]]:
     """Each demand once, without the figures of any case."""
-    return [(not unmet, label) for label, unmet in verdict.demands()]
+    return [(not unmet, translated(label)) for label, unmet in verdict.demands()]
 
 
 def _further(verdict: Verdict) -> list[str]:
     if verdict.passed or not verdict.cases or verdict.instead:
         return []
-    return [f"check.{verdict.exercise}({verdict.exercise}) in your notebook shows cases of this kind in detail."]
+    return [translated(f"check.{verdict.exercise}({verdict.exercise}) in your notebook shows cases of this kind in detail.")]

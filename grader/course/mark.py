@@ -20,7 +20,7 @@ from grader.calling.collect import Candidate
 from grader.calling.handing_out import Given, given
 from grader.course import feedback
 from grader.course.alarms import CONTAINED, CONTRADICTED, MALFORMED, OTHER, RENAMED, Alarm
-from grader.course.cell import exercise_of, is_check, nbgrader_of
+from grader.course.cell import exercise_of, is_check, language_of, nbgrader_of
 from grader.course.handed_in import HandedIn, about_others, read_all, to_be_marked
 from grader.course.running import RanCells, Version, run_cells
 from grader.course.second_look import LONGER, in_doubt, later, put_in, too_busy
@@ -36,6 +36,7 @@ from grader.judging.verdict import Verdict
 from grader.sandbox import accept
 from grader.sandbox import bubblewrap as sandbox
 from grader.sandbox.collect import job_files
+from utils.languages.choice import speaking
 
 RANKS_LIMITS = sandbox.Limits(wall_s=1800.0)
 OUTPUT_BYTES = 16 << 20  # of all cells together
@@ -134,11 +135,12 @@ def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool 
 
 
 def _show_verdicts(notebook: NotebookNode, marks: Marks) -> None:
-    """In the check cells what the student may see; the record has all of it."""
+    """In the check cells what the student may see, in the notebook's language; the record has all of it, in English."""
     for cell in notebook.cells:
         verdict = marks.verdicts.get(exercise_of(cell))
         if is_check(cell) and verdict is not None:
-            data = {"text/plain": feedback.as_text(verdict), "text/html": feedback.as_html(verdict)}
+            with speaking(language_of(notebook)):
+                data = {"text/plain": feedback.as_text(verdict), "text/html": feedback.as_html(verdict)}
             cell.outputs = [new_output("display_data", data)]
 
 
@@ -170,7 +172,8 @@ def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, 
     marks.alarms += suspicions(chosen.notebook, release)[:SUSPICIONS]
     notebook = chosen.spliced.notebook
     if marks.remarks:
-        notebook.cells.insert(0, feedback.remarks_cell(marks.remarks))
+        with speaking(language_of(notebook)):
+            notebook.cells.insert(0, feedback.remarks_cell(marks.remarks))
     return nbformat.writes(notebook).encode(errors="replace"), marks.record()  # of half a character a "?"
 
 

@@ -12,9 +12,11 @@ from nbgrader.api import Grade, Gradebook, MissingEntry, SubmittedAssignment
 
 from grader.contracts import contracts_of
 from grader.course.autograde import reason
-from grader.course.cell import exercise_of, is_check, is_solution, name_of
+from grader.course.cell import exercise_of, is_check, is_solution, language_of, name_of
+from grader.course.feedback import sentence
 from grader.course.folder import Course
 from grader.judging.html import fill_in
+from utils.languages.choice import speaking
 
 SOLUTION_LETTERS = 8_000  # of one cell, so that a page stays small
 
@@ -43,13 +45,19 @@ def page_of(course: Course, gradebook: Gradebook, submission: SubmittedAssignmen
         record = json.loads((folder / f"{unit}.marks.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+    with speaking(language_of(notebook)):
+        return _page(notebook, record, gradebook, submission)
+
+
+def _page(notebook: NotebookNode, record: dict[str, Any], gradebook: Gradebook, submission: SubmittedAssignment) -> str:
+    student, unit = submission.student, submission.assignment.name
     penalty = submission.late_submission_penalty or 0.0
     rows = list(_rows(notebook, record, gradebook, submission))
     title = next((line.lstrip("# ") for cell in notebook.cells for line in cell.source.split("\n")
                   if cell.cell_type == "markdown" and line.startswith("# ")), unit)
     return fill_in(str(Path(__file__)), unit=unit, title=title, student=student.id, name=_name(student), rows=rows,
                    total=_number(max(0.0, submission.score - penalty)), most=_number(submission.max_score),
-                   penalty=_number(penalty) if penalty else "", remarks=[_sentence(text) for text in record["remarks"]])
+                   penalty=_number(penalty) if penalty else "", remarks=[sentence(text) for text in record["remarks"]])
 
 
 def _rows(notebook: NotebookNode, record: dict[str, Any], gradebook: Gradebook, submission: SubmittedAssignment):
@@ -86,10 +94,6 @@ def _by_hand(grade: Grade) -> bool:
 
 def _name(student: Any) -> str:
     return " ".join(filter(None, (student.first_name, student.last_name))) or student.id
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
 def _number(value: float) -> str:

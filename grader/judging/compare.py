@@ -78,34 +78,34 @@ def _difference(found: Any, expected: Any, tolerance: float, path: tuple) -> Wor
         return _tensor_difference(found, expected, tolerance, path)
     if isinstance(expected, dict):
         if not isinstance(found, dict) or found.keys() != expected.keys():
-            return lambda: (f"{_place(path) or 'result'}: expected {_brief(sorted(map(str, expected)))}, "
-                            f"found {_brief(found)}")
+            return lambda: _at(path or "result", f"expected {_brief(sorted(map(str, expected)))}, found {_brief(found)}")
         return _first_of(((found[key], expected[key], key) for key in expected), tolerance, path)
     if isinstance(expected, (list, tuple)):
         if not isinstance(found, (list, tuple)) or len(found) != len(expected):
-            return lambda: f"{_place(path) or 'result'}: expected {_list_in_words(expected)}, found {_brief(found)}"
+            return lambda: _at(path or "result", f"expected {_list_in_words(expected)}, found {_brief(found)}")
         return _first_of(zip(found, expected, range(len(expected)), strict=True), tolerance, path)
     if isinstance(expected, float):
         close = isinstance(found, (int, float)) and math.isclose(found, expected, rel_tol=max(tolerance, 1e-9))
-        return None if close else lambda: f"{_place(path)}: {_apart(expected, found)}"
+        return None if close else lambda: _at(path, _apart(expected, found))
     same = type(found) is type(expected) and found == expected
-    return None if same else lambda: f"{_place(path)}: expected {_brief(expected)}, found {_brief(found)}"
+    return None if same else lambda: _at(path, f"expected {_brief(expected)}, found {_brief(found)}")
 
 
 def _tensor_difference(found: Any, expected: torch.Tensor, tolerance: float, path: tuple) -> Words | None:
     if not isinstance(found, torch.Tensor):
-        return lambda: f"{_place(path)}: expected a tensor {list(expected.shape)}, found {_brief(found)}"
+        return lambda: _at(path, f"expected a tensor {list(expected.shape)}, found {_brief(found)}")
     if found.shape != expected.shape:
-        return lambda: f"{_place(path)}: expected shape {list(expected.shape)}, found {list(found.shape)}"
+        return lambda: _at(path, f"expected shape {list(expected.shape)}, found {list(found.shape)}")
     if found.dtype != expected.dtype:
-        return lambda: f"{_place(path)}: expected {expected.dtype}, found {found.dtype}".replace("torch.", "")
+        return lambda: _at(path, f"expected {expected.dtype}, found {found.dtype}").replace("torch.", "")
     wrong = _beyond(found, expected, tolerance) if expected.is_floating_point() else found != expected
     if not wrong.any():
         return None
 
     def words() -> str:
         index = tuple(wrong.nonzero()[0].tolist())
-        return f"{_place(path)}{list(index) if index else ''}: {_apart(expected[index].item(), found[index].item())}"
+        place = f"{_place(path)}{list(index) if index else ''}"
+        return _at(place, _apart(expected[index].item(), found[index].item()))
 
     return words
 
@@ -126,6 +126,11 @@ def _first_of(parts: Iterable[tuple[Any, Any, Any]], tolerance: float, path: tup
 
 def _place(path: tuple) -> str:
     return "".join(f"[{part!r}]" for part in path)
+
+
+def _at(path: tuple | str, words: str) -> str:
+    """path: keys and indices, or where it is in words."""
+    return f"{path if isinstance(path, str) else _place(path)}: {words}"
 
 
 def _list_in_words(expected: Sequence) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 from grader.evidence.evidence import RETURNED
 from grader.judging.credit import Part
 from grader.judging.html import fill_in
+from utils.languages.choice import translated
+from utils.words import padded, width_of
 
 ERROR_LINES_SHOWN = 14
 DIFFERENCES_SHOWN = 2
@@ -61,16 +63,18 @@ class CaseVerdict:
     def ranks_in_signs(self) -> str:
         """"0✓ 1✓ 2✗ 3✓", shortened to counts where there are many ranks."""
         if self.ending != RETURNED:
-            return self.ending
+            return translated(self.ending)
         wrong = len(self.problems)
         if len(self.ranks) > 6:
-            return "all ✓" if not wrong else f"{wrong} of {len(self.ranks)} ✗"
+            return translated("all ✓" if not wrong else f"{wrong} of {len(self.ranks)} ✗")
         return " ".join(f"{rank}{'✗' if rank in self.problems else '✓'}" for rank in self.ranks)
 
     @property
     def problems_shown(self) -> list[str]:
         """The first differences of a case that ended, rank by rank."""
-        return [f"rank {rank}: {text}" for rank, text in self.problems.items()] if self.ending == RETURNED else []
+        if self.ending != RETURNED:
+            return []
+        return [translated(f"rank {rank}: {text}") for rank, text in self.problems.items()]
 
 
 @dataclass(frozen=True)
@@ -124,8 +128,8 @@ class Verdict:
         """Each demand once: whether it was met, and what it says, with the first case that did not meet it."""
         lines = []
         for label, unmet in self.demands():
-            where = f": {unmet[0][1].detail} ({unmet[0][0].name})" if unmet else ""
-            lines.append((not unmet, label + where))
+            first = [f"{translated(demand.detail)} ({translated(case.name)})" for case, demand in unmet[:1]]
+            lines.append((not unmet, translated(": ").join([translated(label), *first])))
         return lines
 
     def demands(self) -> list[tuple[str, list[tuple[CaseVerdict, DemandVerdict]]]]:
@@ -143,22 +147,24 @@ class Verdict:
     # ── text ──
 
     def __str__(self) -> str:
-        lines = [self.headline(), *(f"  {line}" for line in (*self.problem.splitlines(), *self.credit()))]
-        width = max((len(case.name) for case in self.shown), default=0)
-        for case in self.shown:
-            lines.append(f"  {sign(case.right)} {case.name:<{width}}  {case.ranks_in_signs()}".rstrip())
+        lines = [self.headline(), *(f"  {line}" for line in (*translated(self.problem).splitlines(), *self.credit()))]
+        names = [translated(case.name) for case in self.shown]
+        width = max(map(width_of, names), default=0)
+        for case, name in zip(self.shown, names, strict=True):
+            lines.append(f"  {sign(case.right)} {padded(name, width)}  {case.ranks_in_signs()}".rstrip())
         lines += [f"  {line}" for line in self._explanation()]
         if technique := self.technique():
-            lines += ["  Technique:", *(f"    {sign(met)} {text}" for met, text in technique)]
-        lines += [f"  Hint: {text}" for _, text in self.hints]
+            lines += [f"  {translated('Technique:')}", *(f"    {sign(met)} {text}" for met, text in technique)]
+        lines += [f"  {translated(f'Hint: {text}')}" for _, text in self.hints]
         return "\n".join(lines)
 
     __repr__ = __str__
 
     def headline(self) -> str:
         """"Ring all-reduce: 2 of 4 points (values 2/2, technique 0/2)"."""
-        parts = ", ".join(f"{part} {_points(self.earned[part])}/{_points(most)}" for part, most in self.possible.items())
-        return f"{self.title}: {_points(self.points)} of {_points(self.max_points)} points ({parts})"
+        parts = translated(", ").join(f"{translated(part)} {_points(self.earned[part])}/{_points(most)}"
+                                      for part, most in self.possible.items())
+        return translated(f"{self.title}: {_points(self.points)} of {_points(self.max_points)} points ({parts})")
 
     def credit(self) -> list[str]:
         """What works and what is missing, where not all does and something does."""
@@ -166,13 +172,15 @@ class Verdict:
         wrong = [part for part in self.parts if not part.complete]
         if not self.cases or not wrong or not any(case.right for case in self.cases):
             return []
-        works = [f"Works: {', '.join(map(str, right))}."] if right else []
+        works = [translated(f"Works: {', '.join(map(str, right))}.")] if right else []
         core = self.parts[0]
+        if not core.complete and len(self.parts) == 1:
+            return [*works, translated(f"Missing: {core}.")]
         if not core.complete:
-            first = ", which come first: before they are right nothing earns points" if len(self.parts) > 1 else ""
-            return [*works, f"Missing: {core}{first}."]
+            missing = f"Missing: {core}, which come first: before they are right nothing earns points."
+            return [*works, translated(missing)]
         points = _points(sum(part.points for part in wrong))
-        return [*works, f"Missing: {', '.join(map(str, wrong))}: {points} points."]
+        return [*works, translated(f"Missing: {', '.join(map(str, wrong))}: {points} points.")]
 
     def _explanation(self) -> list[str]:
         """A failed case in detail: one that the hint explains, and of these one that can show numbers; and other errors."""
@@ -181,10 +189,10 @@ class Verdict:
         if not failed:
             return []
         first = failed[0]
-        lines = first.problems_shown[:DIFFERENCES_SHOWN] or first.error.splitlines()[:ERROR_LINES_SHOWN]
+        lines = first.problems_shown[:DIFFERENCES_SHOWN] or translated(first.error).splitlines()[:ERROR_LINES_SHOWN]
         if self.skipped and not self.instead:
-            lines = [*lines, f"({self.skipped} more cases were not run)"]
-        told = [f"In the case “{first.name}”:", *(f"  {line}" for line in lines)] if lines else []
+            lines = [*lines, translated(f"({self.skipped} more cases were not run)")]
+        told = [translated(f"In the case “{first.name}”:"), *(f"  {line}" for line in lines)] if lines else []
         return told + self._other_errors(first, failed[1:])
 
     def _other_errors(self, first: CaseVerdict, others: Sequence[CaseVerdict]) -> list[str]:
@@ -193,18 +201,21 @@ class Verdict:
         for case in others:
             if case.error and case.error_kind != first.error_kind:
                 by_kind.setdefault(case.error_kind, []).append(case)
-        return [f"In {len(cases)} other case{'s' * (len(cases) > 1)}, such as “{cases[0].name}”: "
-                f"{cases[0].error.splitlines()[0]}" for cases in by_kind.values()][:OTHER_ERRORS_SHOWN]
+        return [translated(f"In {len(cases)} other case{'s' * (len(cases) > 1)}, such as “{cases[0].name}”: "
+                           f"{cases[0].error.splitlines()[0]}") for cases in by_kind.values()][:OTHER_ERRORS_SHOWN]
 
     # ── HTML ──
 
     def _repr_html_(self) -> str:
-        reasons = [*filter(None, [self.problem]), *self.credit()]
+        reasons = [*filter(None, [translated(self.problem)]), *self.credit()]
         return self.to_html(reasons, self.shown, self.technique(), self._explanation())
 
     def to_html(self, reasons: Sequence[str], cases: Sequence[CaseVerdict], technique: Sequence[tuple[bool, str]],
                 details: Sequence[str] = (), further: Sequence[str] = ()) -> str:
-        """Headline, reasons, a table of the cases, demands, details as they are, hints, further lines (verdict.html)."""
+        """Headline, reasons, a table of the cases, demands, details, hints, further lines (verdict.html).
+
+        Reasons, demands, details and further lines come in the language of the course.
+        """
         return fill_in(__file__, verdict=self, reasons=reasons, cases=cases, technique=technique,
                        details="\n".join(details), further=further)
 

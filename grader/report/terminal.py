@@ -1,11 +1,12 @@
 """A report as text for a terminal."""
 
 import itertools
-import unicodedata
 
 from grader.course.shown import plain
 from grader.report.tally import Summary, Tally
 from utils.figures.tables import Column, Table
+from utils.languages.choice import translated
+from utils.words import columns
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 SYMPTOMS_SHOWN = 2
@@ -17,7 +18,7 @@ def as_text(summary: Summary, width: int) -> str:
     headline = f"{summary.unit}: {n_all} submission{'' if n_all == 1 else 's'}, {len(summary.marked)} marked"
     times = [f"Seconds to mark a submission: {summary.times()}"] if summary.times() else []
     parts = [[headline], str(_table(summary)).split("\n"), _symptoms(summary), times, _looks(summary)]
-    return "\n\n".join("\n".join(shorten(line, width) for line in lines) for lines in parts if any(lines))
+    return "\n\n".join("\n".join(shorten(translated(line), width) for line in lines) for lines in parts if any(lines))
 
 
 def histogram(tally: Tally) -> str:
@@ -39,13 +40,6 @@ def shorten(text: str, width: int) -> str:
     return text
 
 
-def columns(character: str) -> int:
-    """How wide a terminal shows a character."""
-    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
 def _table(summary: Summary) -> Table:
     rows = [{"exercise": t.exercise, "path": t.path, "students": len(t.points), "mean": t.mean, "max": f"{t.max_points:g}",
              "histogram": histogram(t), "none": t.none, "part": t.part, "full": t.full} for t in summary.tallies]
@@ -57,8 +51,12 @@ def _table(summary: Summary) -> Table:
 def _symptoms(summary: Summary) -> list[str]:
     lines = []
     for exercise, n, symptoms in summary.symptoms(SYMPTOMS_SHOWN):
-        lines += [f"  {exercise}", *(f"    {len(s.students)} of {n}: {s.words}" for s in symptoms)]
+        lines += [f"  {exercise}", *(f"    {_counted(len(s.students), n)}: {translated(s.words)}" for s in symptoms)]
     return ["Commonest symptoms", *lines] if lines else []
+
+
+def _counted(some: int, of: int) -> str:
+    return translated(f"{some} of {of}")
 
 
 def _looks(summary: Summary) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
+from utils.languages.choice import translated
 from utils.trace.source import Line
 
 WIDTH = 88  # JupyterLab breaks longer lines in the middle of a word
@@ -93,7 +94,7 @@ class ShowsItself:
     """An exception whose words are enough: IPython shows them without our own frames, which say nothing to the reader."""
 
     def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]
+        return [f"{type(self).__name__}: {translated(str(self))}"]
 
 
 class BadType(ShowsItself, TypeError):

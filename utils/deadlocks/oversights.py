@@ -9,9 +9,9 @@ from utils.trace.source import to_line
 
 MOST_LINES = 3
 _WORDS = {
-    "forgotten": "never waited for {op}: its tensors may not be ready",
-    "changed": "changed a tensor of {op} before its wait()",
-    "repeats": "gave {op} the same tensor several times to fill: the parts overwrite each other",
+    "forgotten": "Note: {ranks} never waited for {op}: its tensors may not be ready ({source}).",
+    "changed": "Note: {ranks} changed a tensor of {op} before its wait() ({source}).",
+    "repeats": "Note: {ranks} gave {op} the same tensor several times to fill: the parts overwrite each other ({source}).",
 }
 
 
@@ -35,7 +35,7 @@ def oversights_in(events: Iterable[tuple[int, str, dict]]) -> list[str]:
                 note("forgotten", rank, number)
         elif kind == "wait" and fields.get("changed"):
             note("changed", rank, fields["number"])
-    lines = [f"Note: {ranks_in_words(sorted(who))} {_WORDS[what].format(op=op)} ({to_line(source)})."
+    lines = [_WORDS[what].format(ranks=ranks_in_words(sorted(who)), op=op, source=to_line(source))
              for (what, op, source), who in ranks.items()]
     left_out = len(lines) - MOST_LINES
     return lines[:MOST_LINES] + ([f"Note: and {left_out} more."] if left_out > 0 else [])

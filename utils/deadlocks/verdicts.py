@@ -43,12 +43,14 @@ def mismatch_verdict(disagreement: Disagreement) -> Mismatch:
     if what == "groups made":
         headline = f"{ranks_in_words([*calls])} make a group, and were in different numbers of groups before."
         return Mismatch(f"{what} differs", headline, stands, _MISMATCH_FIXES[what])
-    rank_of = {call.op: rank for rank, call in calls.items()}
+    who, rank_of = ranks_in_words([*calls]), {call.op: rank for rank, call in calls.items()}
     if rank_of.keys() == {"send", "recv"}:
-        where = f"in a message from rank {rank_of['send']} to rank {rank_of['recv']}"
+        sender, receiver = rank_of["send"], rank_of["recv"]
+        headline = f"{who} disagree about the {_spoken(what)} in a message from rank {sender} to rank {receiver}."
+    elif what == "operation":
+        headline = f"{who} disagree about the operation that comes next."
     else:
-        where = "that comes next" if what == "operation" else f"in {min(rank_of)}"
-    headline = f"{ranks_in_words([*calls])} disagree about the {_spoken(what)} {where}."
+        headline = f"{who} disagree about the {_spoken(what)} in {min(rank_of)}."
     fix = _MISMATCH_FIXES["threads" if any(call.thread for call in calls.values()) else what]
     return Mismatch(f"{what} differs", headline, stands, fix)
 
@@ -66,8 +68,8 @@ def deadlock_verdict(state: WaitState, stuck: frozenset[int]) -> Deadlock:
     kind, fix = _diagnose(state, missing, cycle, culprits)
     stands += [_thread_stands(state, rank, number) for rank in ranks for number in state.ranks[rank].threads_wait_for]
     fix += _about_threads(state, ranks)
-    verb = "waits" if len(ranks) == 1 else "wait"
-    return Deadlock(kind, f"{ranks_in_words(ranks)} {verb} for a call that can never come.", stands, fix)
+    who, one = ranks_in_words(ranks), len(ranks) == 1
+    return Deadlock(kind, f"{who} {'waits' if one else 'wait'} for a call that can never come.", stands, fix)
 
 
 def call_in_words(call: CallFacts, detail: str = "") -> str:
@@ -85,15 +87,16 @@ def call_in_words(call: CallFacts, detail: str = "") -> str:
         arguments.append(f"op={call.reduce_op}")
     text = f"{call.op}({', '.join(arguments)})" if arguments else call.op
     if call.op == "new_group":
-        made = f" while in {call.made} group{'s' * (call.made > 1)}" if detail == "groups made" else ""
-        return f"new_group({_numbers(call.shape)})" + made
+        text = f"new_group({_numbers(call.shape)})"
+        return f"{text} while in {call.made} group{'s' * (call.made > 1)}" if detail == "groups made" else text
     if call.dtype:
-        text += f" of {call.dtype}{call.shape}"
+        sizes = ", ".join(map(str, call.shape))
+        text = f"{text} of {call.dtype}[{sizes}]"
     if call.thread:
-        text += f" in its thread {call.thread}"
+        text = f"{text} in its thread {call.thread}"
     if detail == "splits" and call.splits:
         sent, expected = map(_numbers, call.splits)
-        text += f", sending {sent} and expecting {expected} elements"
+        text = f"{text}, sending {sent} and expecting {expected} elements"
     return text
 
 
@@ -107,10 +110,16 @@ def _numbers(numbers: list[int]) -> str:
 def _standstill(state: WaitState, rank: int) -> Standstill:
     blocked, missing = state.ranks[rank], state.missing(rank)
     call = blocked.awaited.facts
-    group = "" if len(call.members) == len(state.ranks) else f" on the group of {ranks_in_words(call.members)}"
-    one_of = "one of " if call.is_from_anybody and len(missing) > 1 else ""
-    whom = f"waits for {one_of}{ranks_in_words(missing)}" if missing else "is about to go on"
-    return Standstill(rank, f"{whom} in {call_in_words(call)}{group}", to_line(blocked.wait_source or call.source))
+    where = call_in_words(call)
+    if len(call.members) < len(state.ranks):
+        where = f"{where} on the group of {ranks_in_words(call.members)}"
+    if not missing:
+        what = f"is about to go on in {where}"
+    elif call.is_from_anybody and len(missing) > 1:
+        what = f"waits for one of {ranks_in_words(missing)} in {where}"
+    else:
+        what = f"waits for {ranks_in_words(missing)} in {where}"
+    return Standstill(rank, what, to_line(blocked.wait_source or call.source))
 
 
 def _thread_stands(state: WaitState, rank: int, number: int) -> Standstill:
@@ -136,16 +145,21 @@ def _whereabouts(state: WaitState, rank: int) -> str:
     if stands.state != ENDED:
         return "is still working"
     last = max(stands.calls.values(), key=lambda call: call.number, default=None)
-    done = f" after {call_in_words(last.facts)}" if last else " without any communication"
-    return {"returned": "has returned", "raised": "has raised", "died": "is gone"}[stands.ending] + done
+    if last is None:
+        return {"returned": "has returned without any communication", "raised": "has raised without any communication",
+                "died": "is gone without any communication"}[stands.ending]
+    call = call_in_words(last.facts)
+    return {"returned": f"has returned after {call}", "raised": f"has raised after {call}",
+            "died": f"is gone after {call}"}[stands.ending]
 
 
 def _diagnose(state: WaitState, missing: dict[int, set[int]], cycle: list[int], culprits: list[int]) -> tuple[str, str]:
     """(kind, fix) for a standstill: for the ranks that it comes from, not for those who wait behind them in line."""
     for rank in missing:
         if dropped := state.dropped_partner(rank):
-            where = f"rank {dropped.rank} started the matching {dropped.facts.op} ({to_line(dropped.facts.source)})"
-            return "dropped message", f"{where} but threw its Work away: keep what it returns, and wait() for it."
+            return "dropped message", (f"rank {dropped.rank} started the matching {dropped.facts.op} "
+                                       f"({to_line(dropped.facts.source)}) but threw its Work away: keep what it returns, "
+                                       "and wait() for it.")
     calls = {rank: state.ranks[rank].awaited.facts for rank in culprits}
     all_have_mail = all(call.op == "recv" and state.messages_for(rank) for rank, call in calls.items())
     for rank in culprits:
@@ -217,9 +231,8 @@ def _have_sent(state: WaitState, ranks: list[int]) -> bool:
 
 def _wrong_address(rank: int, call: CallFacts, stray: Posted) -> tuple[str, str]:
     if peer_of(call) in (None, stray.rank):
-        whom = "anybody, and rank" if call.peer is None else "rank"
-        which = " sent" if call.peer is None else ", which sent"
-        return "tags differ", (f"rank {rank} receives tag {call.tag} from {whom} {stray.rank}{which} tag "
+        sender = f"anybody, and rank {stray.rank} sent" if call.peer is None else f"rank {stray.rank}, which sent"
+        return "tags differ", (f"rank {rank} receives tag {call.tag} from {sender} tag "
                                f"{stray.facts.tag} (or on another group): use the same tag and group on both sides.")
     return "receive from the wrong rank", (f"a message from rank {stray.rank} lies ready for rank {rank}: receive "
                                            f"with src={stray.rank}, or send it from the rank you meant.")
@@ -228,12 +241,13 @@ def _wrong_address(rank: int, call: CallFacts, stray: Posted) -> tuple[str, str]
 def _absent_partner(state: WaitState, ranks: list[int], calls: dict[int, CallFacts], missing: list[int]) -> tuple[str, str]:
     call = calls[ranks[0]]
     absent = ranks_in_words(missing)
-    tag = f", tag={call.tag}" if call.tag else ""
+    peer = f"{ranks[0]}, tag={call.tag}" if call.tag else str(ranks[0])
     if call.op == "send":
-        return "send without receive", f"let {absent} receive it: recv(..., src={ranks[0]}{tag})."
+        return "send without receive", f"let {absent} receive it: recv(..., src={peer})."
+    if call.op == "recv" and call.is_from_anybody and len(missing) > 1:
+        return "receive without send", f"let one of {absent} send a message: send(..., dst={peer})."
     if call.op == "recv":
-        whom, what = (f"one of {absent}", "a message") if call.is_from_anybody and len(missing) > 1 else (absent, "it")
-        return "receive without send", f"let {whom} send {what}: send(..., dst={ranks[0]}{tag})."
+        return "receive without send", f"let {absent} send it: send(..., dst={peer})."
     if any(state.ranks[m].ending == "returned" for m in missing):
         early = any(state.ranks[m].calls for m in missing)
         return ("rank returned early" if early else "rank never calls"), (

@@ -30,6 +30,7 @@ from utils.deadlocks.advice import advice_on
 from utils.deadlocks.errors import BadType, BadValue, DeadlineExceeded, Failure, RankFailed, RanksError, Related
 from utils.deadlocks.oversights import oversights_in
 from utils.deadlocks.verdicts import deadlock_verdict, mismatch_verdict, waiting_ranks
+from utils.languages.choice import translated
 from utils.ranks.job import Job, Outcome, stacks_of
 from utils.ranks.launcher import launch
 from utils.ranks.live import status_lines
@@ -96,7 +97,7 @@ def run_ranks(
     outcome = launch(job, live=status_lines() if trace else None)
     run = finish(outcome, timeout_s)
     for line in run.oversights:
-        print(line)
+        print(translated(line))
     return run
 
 
@@ -207,8 +208,8 @@ def _n_gpus() -> int:
 @functools.cache
 def _tell_of_gpus(n: int) -> None:
     """Once in a notebook's life, where a run's ranks could have had a GPU each."""
-    print(f"These ranks are on the CPU. This machine has {n} GPU{'s' * (n > 1)}: run_ranks(..., device=\"cuda\") would give "
-          "each rank one.")
+    print(translated(f"These ranks are on the CPU. This machine has {n} GPU{'s' * (n > 1)}: run_ranks(..., device=\"cuda\") "
+                     "would give each rank one."))
 
 
 def _checked_start_method(start_method: str | None) -> str:

@@ -35,8 +35,9 @@ def _not_said_once(look: Look, rank: int) -> str:
     said = _said(look, rank)
     text, calls = look.case.inputs[rank]["text"], look.case.inputs[rank]["calls"]
     what_it_said = ", then ".join(map(repr, said)) or "nothing"
-    in_calls = f"once in each of {calls} calls" if calls > 1 else "once"
-    return "" if said == [text] * calls else f"rank {rank} said {what_it_said}, expected {text!r} {in_calls}"
+    if said == [text] * calls:
+        return ""
+    return f"rank {rank} said {what_it_said}, expected {text!r} once{f' in each of {calls} calls' if calls > 1 else ''}"
 
 
 def _waits(look: Look) -> tuple[bool, str]:
