@@ -156,7 +156,8 @@ def test_what_does_not_fit_anywhere_says_why():
     ({"tie": -0.1}, "tie must not be negative"), ({"micro_batches": (0,)}, "micro-batch size must be at least 1"),
     ({"micro_batches": ()}, "give at least one"), ({"schedules": ("1F1BB",)}, "did you mean '1F1B'"),
     ({"micro_batches": 4}, "are lists"), ({"schedules": "1F1B"}, "are lists"), ({"uneven_stages": 1}, "True or False"),
-    ({"usable": 0}, "usable is a share"), ({"shape": "GPT-3"}, "shape must be a ModelShape"),
+    ({"usable": 0}, "usable is a share"),
+    ({"shape": "GPT-3"}, "did you mean 'GPT-3 175B'"), ({"shape": 3}, "shape must be a ModelShape"),
 ])
 def test_what_cannot_be_asked_is_refused_in_words(change, words):
     asked = {"shape": SMALL, "cluster": A100, "devices": 8, "global_batch": 16, **change}

@@ -20,12 +20,19 @@ def read_table(name: str) -> list[dict]:
     stem = name.removesuffix(".csv")
     if stem not in table_names():
         raise ValueError(f"no table called {name!r}; known: {', '.join(table_names())}")
-    with open(DATA / f"{stem}.csv", encoding="utf-8", newline="") as file:
+    return read_rows(DATA / f"{stem}.csv")
+
+
+def read_rows(path: str | Path) -> list[dict]:
+    """The rows of a CSV file; numbers become int or float, empty cells None.  Raises: OSError."""
+    with open(path, encoding="utf-8", newline="") as file:
         return [{key: _parsed(text) for key, text in row.items()} for row in csv.DictReader(file)]
 
 
-def _parsed(text: str) -> int | float | str | None:
+def _parsed(text: str | None) -> int | float | str | None:
     """A cell's text as the number it spells, if it spells one."""
+    if text is None:  # a line that ends early
+        return None
     for kind in (int, float):
         try:
             return kind(text)

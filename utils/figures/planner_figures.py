@@ -1,4 +1,4 @@
-"""What the planner says, drawn: memory of layouts, the parts of a step's time, waiting against the number of devices."""
+"""What the planner says, drawn: memory of layouts and stages, parts of a step's time, waiting against devices."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -37,6 +37,8 @@ from utils.figures.style import (
 PARTS = {"compute": BLUE, "elementwise": SKY, "TP exposed": ORANGE, "CP exposed": YELLOW, "EP exposed": PURPLE,
          "bubble": GREY, "PP exposed": GREEN, "DP exposed": VERMILLION, "optimizer": BLACK}
 BAR_IN, TOP_IN, BOTTOM_IN, RIGHT_IN = 0.36, 0.75, 0.55, 1.6
+MOST_STAGES = 20
+OTHERS = "framework, allocator"
 
 
 class HasPlan(Protocol):
@@ -46,6 +48,12 @@ class HasPlan(Protocol):
     limit: Any
     time: Any
     mfu: Any
+
+
+class HasParts(Protocol):
+    """A number that is the sum of named parts."""
+
+    parts: Any
 
 
 class HasRatio(Protocol):
@@ -67,11 +75,36 @@ def plan_memory_figure(plans: Mapping[str, HasPlan], title: str = "Memory of the
     return memory_bars(bars, limit_bytes=min(float(plan.limit) for plan in plans.values()), title=title, base=1000)
 
 
+def stage_memory_figure(stages: Sequence[HasParts], limit_bytes: float,
+                        title: str = "Memory of a device at each stage of the pipeline") -> Picture:
+    """Bytes by category, a bar for each stage, beside what a device may hold (GB, 10⁹).
+
+    stages: as Plan.memory_by_stage. Neighbours with the same bytes share a bar. Of more than MOST_STAGES bars only the
+    first, the last, the fullest and some between them are shown.
+    Raises: ValueError without stages.
+    """
+    if not stages:
+        raise ValueError("stage_memory_figure needs one or more stages")
+    sizes = [_by_category(stage.parts) for stage in stages]
+    groups = [list(group) for _, group in itertools.groupby(range(len(sizes)), key=lambda stage: sizes[stage])]
+    bars = [(_stages(group), sizes[group[0]]) for group in groups]
+    if len(bars) > MOST_STAGES:
+        fullest = max(range(len(bars)), key=lambda place: sum(bars[place][1].values()))
+        shown = sorted({fullest, *(round(step * (len(bars) - 1) / (MOST_STAGES - 2)) for step in range(MOST_STAGES - 1))})
+        bars, title = [bars[place] for place in shown], f"{title} ({len(shown)} of {len(bars)} shown)"
+    return memory_bars(bars, limit_bytes=limit_bytes, title=title, base=1000)
+
+
+def _stages(places: Sequence[int]) -> str:
+    return f"stage {places[0]}" if len(places) == 1 else f"stages {places[0]}–{places[-1]}"
+
+
 def _by_category(parts: Sequence[Any]) -> dict[str, float]:
-    """The usual four; what ZeRO-3 has gathered are parameters."""
-    sizes = dict.fromkeys(COLOURS, 0.0)
+    """The usual four; what ZeRO-3 has gathered are parameters, and what holds nothing of the model is the framework's."""
+    sizes = dict.fromkeys([*COLOURS, OTHERS], 0.0)
     for part in parts:
-        sizes[part.name if part.name in COLOURS else "parameters"] += float(part)
+        usual = "parameters" if "gathered" in part.name else OTHERS
+        sizes[part.name if part.name in COLOURS else usual] += float(part)
     return sizes
 
 

@@ -1,12 +1,12 @@
-"""Tables that read well as plain text and as HTML, and the table of bytes per rank."""
+"""Tables that read well as plain text and as HTML, and go into a file as CSV."""
 
+import csv
 import html
+import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
-
-from utils.figures.style import human_bytes
-from utils.figures.traced import Trace
 
 
 @dataclass(frozen=True)
@@ -72,31 +72,19 @@ class Table:
         body = "".join(_html_row("td", row, aligns) for row in self.cells)
         return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
 
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """The rows as CSV, written to `path` if given: all entries, also those without a column, and numbers unrounded.
 
-def bytes_table(trace: Trace) -> Table:
-    """Per rank: calls, bytes by the formula, given to the transport and on the wire, and the time it stood still (ms).
-
-    The columns of the wire appear only where the system counted it (trace.wire_bytes is not None).
-    """
-    columns = [
-        Column("rank"), Column("calls"), Column("formula", "by formula", show=human_bytes),
-        Column("given", "given to send", show=human_bytes), Column("wire", "on the wire", show=human_bytes),
-        Column("ratio", "wire/formula", show=lambda ratio: f"{ratio:.3f}"),
-        Column("blocked", "blocked", "ms", show="{:.1f}".format),
-        Column("waiting", "waiting", "ms", show="{:.1f}".format),
-    ]
-    if trace.wire_bytes is None:
-        columns = [column for column in columns if column.key not in ("wire", "ratio")]
-    return Table([_bytes_row(trace, rank) for rank in trace.ranks], columns)
-
-
-def _bytes_row(trace: Trace, rank: int) -> dict[str, Any]:
-    calls, formula, wire = trace.of(rank), trace.bytes_sent(rank), trace.wire_sent(rank)
-    return {
-        "rank": rank, "calls": len(calls), "formula": formula, "given": sum(c.bytes_given for c in calls),
-        "wire": wire, "ratio": wire / formula if wire is not None and formula else None,
-        "blocked": 1e3 * sum(c.blocked_s for c in calls), "waiting": 1e3 * sum(c.waiting_s for c in calls),
-    }
+        The first line has the entries' keys.  Raises: OSError if the file cannot be written.
+        """
+        keys = list(dict.fromkeys([*(column.key for column in self.columns), *(key for row in self.rows for key in row)]))
+        text = io.StringIO()
+        lines = csv.writer(text, lineterminator="\n")
+        lines.writerow(keys)
+        lines.writerows([[_in_file(row.get(key)) for key in keys] for row in self.rows])
+        if path is not None:
+            Path(path).write_text(text.getvalue(), encoding="utf-8")
+        return text.getvalue()
 
 
 def _as_dict(row: dict | Sequence, columns: list[Column]) -> dict:
@@ -115,6 +103,11 @@ def _shown(value: Any, column: Column) -> str:
     if isinstance(value, float):
         return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
     return str(value)
+
+
+def _in_file(value: Any) -> Any:
+    """A number as Python reads it back; a number of a class of its own as well."""
+    return float(value) if isinstance(value, float) else value
 
 
 def _html_row(tag: str, texts: list[str], aligns: list[str]) -> str:

@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-KNOWN = {"ceil": math.ceil, "floor": math.floor, "max": max, "min": min, "log2": math.log2}
+KNOWN = {"ceil": math.ceil, "floor": math.floor, "max": max, "min": min, "log2": math.log2, "sqrt": math.sqrt,
+         "exp": math.exp}
 SUPERSCRIPTS = {"**2": "²", "**3": "³"}
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 LETTERS = re.compile(r"[A-Za-z_]\w*")
+CURRENCIES = ("$", "€", "£")
 SCALED = ("FLOP", "FLOP/s", "B/s")
 
 
@@ -63,11 +65,12 @@ class Explained(float):
 
     def _line(self) -> str:
         named = f"{self.name}: " if self.name else ""
-        return named + " = ".join([str(self), *self._steps()]) + (f"   [{self.source}]" if self.source else "")
+        return named + " = ".join(filter(None, (str(self), self.steps))) + (f"   [{self.source}]" if self.source else "")
 
-    def _steps(self) -> list[str]:
-        """The formula, and with its values; the parts of a sum have lines of their own."""
-        return [step for step in (self.formula, self.filled if self.expression else "") if step]
+    @property
+    def steps(self) -> str:
+        """The formula, and with its values: "2·P/t = 2·7e9/8"; the parts of a sum have lines of their own."""
+        return " = ".join(dict.fromkeys(filter(None, (self.formula, self.filled if self.expression else ""))))
 
     def _tree(self, depth: int = 0, shown: set[int] | None = None) -> Iterable[tuple[int, "Explained"]]:
         """The number and what is below it; what several formulas use stands below the first of them."""
@@ -102,7 +105,7 @@ class Explained(float):
         return f"<table><tbody>{rows}</tbody></table>"
 
     def _cells(self, depth: int) -> str:
-        name, value, formula, source = map(html.escape, (self.name, str(self), " = ".join(self._steps()), self.source))
+        name, value, formula, source = map(html.escape, (self.name, str(self), self.steps, self.source))
         return (f'<td style="text-align:left;padding-left:{1.5 * depth + 0.5}em">{name}</td>'
                 f'<td style="text-align:right;white-space:nowrap;padding:0 1em"><b>{value}</b></td>'
                 f'<td style="text-align:left">{formula}' + f" <small>[{source}]</small>" * bool(source) + "</td>")
@@ -112,7 +115,7 @@ def explain(name: str, unit: str, expression: str, source: str = "", /, **values
     """The value of a formula, which it remembers: explain("weights", "bytes", "2*P/t", P=7e9, t=8).
 
     expression: a Python expression over the names of `values` (numbers, or Explained ones, which stay visible below it),
-    with ceil, floor, max, min, log2. As the number is computed from what is shown, the two cannot differ.
+    with ceil, floor, max, min, log2, sqrt, exp. As the number is computed from what is shown, the two cannot differ.
     """
     return Explained(eval(_compiled(expression), _GLOBALS, values), unit, name, expression, values, (), source)
 
@@ -162,6 +165,8 @@ def in_words(value: float, unit: str) -> str:
         return _bytes(value)
     if unit == "share":
         return f"{100 * value:.3g} %"
+    if unit in CURRENCIES:
+        return f"{unit}{value:,.0f}" if abs(value) >= 100 else f"{unit}{value:,.2f}"
     if unit == "parameters" and abs(value) >= 1e6:
         return f"{value / 1e9:,.4g} billion parameters" if abs(value) >= 1e9 else f"{value / 1e6:.4g} million parameters"
     if unit == "s" and 0 < abs(value) < 1:

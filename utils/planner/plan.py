@@ -1,20 +1,26 @@
 """A layout and what it comes to: memory, traffic, time, MFU, whether it fits; all explained, shown as one table."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 from utils.checking import require_count, require_flag, require_kind, require_number
 from utils.costs.tables import read_table
 from utils.deadlocks.errors import BadValue
 from utils.figures.tables import Column, Table
+from utils.planner import budget
 from utils.planner.assumptions import NOTHING_HIDDEN, Assumptions
 from utils.planner.conventions import MEGATRON_18, StateBytes, relative_bubble
 from utils.planner.explained import Explained, explain, given
+from utils.planner.export import plan_as_dict
 from utils.planner.flows import ORDER, Traffic, require_order
 from utils.planner.frameworks import Framework, as_trained, assumptions_for, framework_named, usual_framework
 from utils.planner.layout import Layout, reasons_against
-from utils.planner.memory import device_memory, in_flight
+from utils.planner.memory import device_memory, in_flight, memory_by_stage
+from utils.planner.published import shape_of
 from utils.planner.shape import ModelShape
 from utils.planner.times import days_for_tokens, step_time
 from utils.planner.traffic import step_traffic
@@ -143,9 +149,10 @@ class Plan:
         """Every figure with its formula, a row each."""
         flying = in_flight(self.layout, self.micro_batches)
         chosen = [*self.memory.parts, self.memory, self.limit, flying, self.traffic.inside, self.traffic.between,
-                  self.model_flops, self.hardware_flops, *self.time.parts, self.time, self.bubble(), self.mfu, self.hfu]
-        rows = [{"what": number.name, "value": str(number), "formula": number.formula} for number in chosen]
-        return Table(rows, [Column("what", "figure"), Column("value", align="right"), Column("formula")])
+                  self.model_flops, self.hardware_flops, *self.time.parts, self.time, self.bubble(), self.mfu, self.hfu,
+                  self.tokens_per_s_device]
+        rows = [{"what": number.name, "value": number, "unit": number.unit, "formula": number.steps} for number in chosen]
+        return Table(rows, [Column("what", "figure"), Column("value", align="right", show=str), Column("formula")])
 
     @property
     def heading(self) -> str:
@@ -161,13 +168,57 @@ class Plan:
     def _repr_html_(self) -> str:
         return f"<p>{self.heading}</p>{self.table._repr_html_()}"
 
+    @cached_property
+    def memory_by_stage(self) -> list[Explained]:
+        """Bytes on a device at each place of the pipeline, by category."""
+        known = self.assumptions
+        return memory_by_stage(self.shape, self.layout, self.global_batch, self.state, self.dropout, known.fused_attention,
+                               known.number_bytes, True, known.logit_bytes, known.fragmentation, known.library_bytes,
+                               known.operand_bytes)
 
-def plan(shape: ModelShape, layout: Layout, cluster: Cluster | str, global_batch: int, state: StateBytes | None = None,
-         assumptions: Assumptions | None = None, usable: float = 1.0, dropout: bool | None = None,
-         order: Sequence[str] = ORDER, framework: str | Framework | None = None, dtype: str = "bfloat16") -> Plan:
+    @cached_property
+    def tokens_per_s_device(self) -> Explained:
+        """Tokens that each device trains on in a second."""
+        return budget.tokens_per_s_device(self.global_batch, self.shape.sequence, float(self.time), self.layout.devices)
+
+    def device_hours(self, tokens: float, goodput: float = 1.0) -> Explained:
+        """Hours of one device for so many tokens. goodput: share of the time that training goes on, if devices fail."""
+        return budget.device_hours(tokens, float(self.tokens_per_s_device), goodput)
+
+    def money(self, tokens: float, price_per_device_hour: float, goodput: float = 1.0, currency: str = "$") -> Explained:
+        """The price of training on so many tokens."""
+        return budget.money(self.device_hours(tokens, goodput), price_per_device_hour, currency)
+
+    def energy(self, tokens: float, watts_per_device: float, pue: float = 1.0, goodput: float = 1.0) -> Explained:
+        """Kilowatt-hours of training on so many tokens. pue: what the building draws for each watt of its computers."""
+        return budget.energy(self.device_hours(tokens, goodput), watts_per_device, pue)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers with units and formulas, as `to_json` writes them."""
+        return plan_as_dict(self)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """The plan as JSON, written to `path` if given.  Raises: OSError if the file cannot be written."""
+        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+        if path is not None:
+            Path(path).write_text(text + "\n", encoding="utf-8")
+        return text
+
+    def report(self, path: str | Path, **options: Any) -> Path:
+        """Write the plan as one HTML page to hand to somebody, and return its path; arguments as report.report_page has."""
+        from utils.planner.report import report_page
+
+        Path(path).write_text(report_page(self, **options), encoding="utf-8")
+        return Path(path)
+
+
+def plan(shape: ModelShape | str, layout: Layout, cluster: Cluster | str, global_batch: int,
+         state: StateBytes | None = None, assumptions: Assumptions | None = None, usable: float = 1.0,
+         dropout: bool | None = None, order: Sequence[str] = ORDER, framework: str | Framework | None = None,
+         dtype: str = "bfloat16") -> Plan:
     """What a layout of a model on a cluster comes to, for a batch of so many sequences.
 
-    cluster: one of your own, or a ready one's name. usable: share of the memory that may be used. order: which axis fills a
+    shape, cluster: your own, or a ready one's name. usable: share of the memory that may be used. order: which axis fills a
     node first. framework: one of frameworks.FRAMEWORKS; it says what state and assumptions are and what the layout's
     "selective" recomputes, wherever they are not given; dtype: then that of products.
     With neither framework nor assumptions a model of today (ModelShape.is_modern) is planned as the framework trains it that
@@ -176,6 +227,7 @@ def plan(shape: ModelShape, layout: Layout, cluster: Cluster | str, global_batch
     Raises: TypeError, ValueError with every reason why the layout cannot run; that it does not fit is no error (Plan.fits).
     """
     require_kind("layout", layout, Layout)
+    shape = shape_of(shape)
     framework, state, assumptions, dropout = chosen(shape, layout, cluster, state, assumptions, dropout, framework, dtype)
     if framework:
         layout = as_trained(framework, layout)
@@ -233,17 +285,22 @@ def checked(shape: ModelShape, cluster: Cluster | str, global_batch: int, state:
 
 
 def comparison(plans: Sequence[Plan]) -> Table:
-    """Plans side by side, a row each.  Raises: TypeError for anything else."""
+    """Plans side by side, a row each; models, sequences, clusters, batches only where they differ.  Raises: TypeError."""
     require_kind("plans", plans, Sequence)
     for one in plans:
         require_kind("each of the plans", one, Plan)
-    rows = [{"layout": str(one.layout), "memory": float(one.memory), "fits": "yes" if one.fits else "no",
-             "bubble": float(one.bubble()), "between": float(one.traffic.between), "time": float(one.time),
-             "mfu": float(one.mfu)} for one in plans]
+    rows = [{"model": one.shape.name, "sequence": one.shape.sequence, "batch": one.global_batch,
+             "cluster": f"{one.layout.devices:,} × {one.cluster.name}", "layout": str(one.layout),
+             "memory_bytes": float(one.memory), "fits": "yes" if one.fits else "no", "bubble": float(one.bubble()),
+             "between_bytes": float(one.traffic.between), "time_s": float(one.time), "mfu": float(one.mfu),
+             "tokens_per_s_device": float(one.tokens_per_s_device)} for one in plans]
+    differing = [column for column in (Column("model"), Column("sequence", show="{:,}".format), Column("cluster"),
+                                       Column("batch", show="{:,}".format)) if len({row[column.key] for row in rows}) > 1]
     return Table(rows, [
-        Column("layout"), Column("memory", unit="GB", show=_giga), Column("fits"), Column("bubble", show=_percent),
-        Column("between", "between nodes", "GB a step", show=_giga), Column("time", "step", "s", show="{:.2f}".format),
-        Column("mfu", "MFU", show=_percent)])
+        *differing, Column("layout"), Column("memory_bytes", "memory", "GB", show=_giga), Column("fits"),
+        Column("bubble", show=_percent), Column("between_bytes", "between nodes", "GB a step", show=_giga),
+        Column("time_s", "step", "s", show="{:.2f}".format), Column("mfu", "MFU", show=_percent),
+        Column("tokens_per_s_device", "tokens/s/device", show="{:,.0f}".format)])
 
 
 def _giga(size: float) -> str:

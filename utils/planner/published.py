@@ -78,6 +78,14 @@ def model_named(name: Any) -> ModelShape:
     return MODELS[name]
 
 
+def shape_of(model: ModelShape | str) -> ModelShape:
+    """A model, or the published one of this name.  Raises: TypeError, ValueError with the nearest name."""
+    if isinstance(model, str):
+        return model_named(model)
+    require_kind("shape", model, ModelShape)
+    return model
+
+
 @dataclass(frozen=True)
 class PublishedRun:
     """A model, how it was laid out, and what was measured; None for what is not printed.

@@ -14,6 +14,7 @@ from utils.planner.assumptions import NOTHING_HIDDEN, Assumptions
 from utils.planner.conventions import ZERO_16, StateBytes
 from utils.planner.layout import Layout
 from utils.planner.plan import checked_cluster
+from utils.planner.published import shape_of
 from utils.planner.shape import ModelShape
 from utils.planner.times import flow_time, step_bubble
 from utils.planner.traffic import step_traffic
@@ -46,7 +47,7 @@ class Point(NamedTuple):
         return self.waiting_s / self.compute_s
 
 
-def scaling(shape: ModelShape, cluster: Cluster | str, global_batch: int, state: StateBytes = ZERO_16,
+def scaling(shape: ModelShape | str, cluster: Cluster | str, global_batch: int, state: StateBytes = ZERO_16,
             assumptions: Assumptions = NOTHING_HIDDEN, devices: Sequence[int] = DEVICES,
             strategies: Mapping[str, tuple[str, Layout]] = STRATEGIES) -> list[Point]:
     """A point for each strategy and number of devices on which it can be: TP divides heads, no rank lacks sequence or layer.
@@ -55,6 +56,7 @@ def scaling(shape: ModelShape, cluster: Cluster | str, global_batch: int, state:
     The cluster may have fewer devices: only its links and devices count. A data-parallel rank takes its sequences in one
     micro-batch; with a pipeline, in micro-batches of one.
     """
+    shape = shape_of(shape)
     cluster = checked_cluster(shape, cluster, state, assumptions)
     require_kind("strategies", strategies, Mapping)
     require_kind("devices", devices, Sequence)

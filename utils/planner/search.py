@@ -22,6 +22,7 @@ from utils.planner.frameworks import Framework, recompute_of
 from utils.planner.layout import RECOMPUTE, SCHEDULES, ZERO_STAGES, Layout, reasons_against
 from utils.planner.memory import model_state
 from utils.planner.plan import Plan, checked, chosen
+from utils.planner.published import shape_of
 from utils.planner.ranking import Ranking, Ruled
 from utils.planner.shape import ModelShape
 from utils.planner.times import exposed_times, step_bubble
@@ -84,9 +85,9 @@ class _Search:
         return bool(reasons)
 
 
-def search(shape: ModelShape, cluster: Cluster | str, devices: int, global_batch: int, state: StateBytes | None = None,
-           assumptions: Assumptions | None = None, usable: float = 0.9, dropout: bool | None = None, keep: int = 10,
-           tie: float = 0.02, micro_batches: Sequence[int] = (1, 2, 4, 8),
+def search(shape: ModelShape | str, cluster: Cluster | str, devices: int, global_batch: int,
+           state: StateBytes | None = None, assumptions: Assumptions | None = None, usable: float = 0.9,
+           dropout: bool | None = None, keep: int = 10, tie: float = 0.02, micro_batches: Sequence[int] = (1, 2, 4, 8),
            schedules: Sequence[str] = ("1F1B", "interleaved"), uneven_stages: bool = False,
            framework: str | Framework | None = None, dtype: str = "bfloat16") -> Ranking:
     """The best layouts that fit, `keep` of them or all within `tie`, with all that rules others out.
@@ -100,6 +101,7 @@ def search(shape: ModelShape, cluster: Cluster | str, devices: int, global_batch
     splits along fewer axes comes first, then the faster. With 0 only time counts.
     Raises: TypeError, ValueError for sizes that cannot be.
     """
+    shape = shape_of(shape)
     framework, state, assumptions, dropout = chosen(shape, Layout(), cluster, state, assumptions, dropout, framework, dtype)
     cluster = checked(shape, cluster, global_batch, state, assumptions, usable, dropout, devices)
     require_flag("uneven_stages", uneven_stages)

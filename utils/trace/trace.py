@@ -196,7 +196,7 @@ class Trace:
 
     def table(self):
         """Bytes per rank: by the formula, given to the transport, and on the wire."""
-        from utils.figures.tables import bytes_table
+        from utils.figures.bytes_tables import bytes_table
 
         return bytes_table(self)
 
