@@ -588,7 +588,7 @@ def test_bytes_table_counts_the_wire_only_where_it_was_counted():
 
 def test_published_tables_are_read_with_numbers():
     assert {"links", "superpod", "allreduce_a100_n2_n4"} <= set(table_names())
-    for name in table_names():
+    for name in set(table_names()) - {"planned_worst"}:  # which is words
         rows = read_table(name)
         numbered = [row for row in rows if any(isinstance(value, int | float) for value in row.values())]
         assert len(numbered) >= len(rows) - (name == "real_runs")  # OLMo's report says of its layout only "FSDP"

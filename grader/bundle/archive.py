@@ -27,7 +27,7 @@ LAB_CONFIG = [f"tools/labconfig/{name}.json" for name in ("page_config", "defaul
 TARGETS = ("help", "lab", "clean")
 PIP_SECTIONS = ("# for the course", "# last: the project itself")
 PROJECT_TABLES = ("[build-system]", "[project]", "[tool.setuptools")
-UTILS_SUFFIXES = (".py", ".csv", ".md", ".txt")
+UTILS_SUFFIXES = (".py", ".csv", ".md", ".txt", ".html")
 # Of grader: what judges and how functions are called; of an exercise no more than its technique, and its data.
 CHECKS = ("__init__.py", "checks.py", "contracts.py", "hunt.py", "not_written.py", "standing.py", "standing.html",
           "evidence/*.py", "calling/*.py", "judging/*.py", "judging/*.html", "exercises/__init__.py", "exercises/stored.py",
