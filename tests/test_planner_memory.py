@@ -22,6 +22,7 @@ from utils.planner.memory import (
     model_state,
     sharded_state,
 )
+from utils.planner.plan import plan
 from utils.planner.published import MODELS, model_named
 from utils.planner.shape import ModelShape
 
@@ -218,3 +219,10 @@ def test_conventions_are_named_and_refused_if_unknown():
         relative_bubble(1, 2, "idle")
     with pytest.raises(ValueError, match="at least 1"):
         device_memory(GPT, Layout(), 0, ZERO_16)
+
+
+@pytest.mark.parametrize("name, each", [("AdamW", 18), ("AdamW-8bit", 12), ("Muon", 14), ("Adafactor", 10)])
+def test_an_optimizer_by_its_name(name, each):
+    ours = plan(GPT, Layout(tp=8, pp=8), "A100", 8, name)
+    state = sum(float(ours.memory.part(what)) for what in ("parameters", "gradients", "optimizer state"))
+    assert state == pytest.approx(each * device_parameters(GPT, ours.layout))

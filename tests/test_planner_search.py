@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from utils.planner.conventions import MEGATRON_18
+from utils.planner.explained import in_words
 from utils.planner.layout import RECOMPUTE, SCHEDULES, ZERO_STAGES, Layout, reasons_against
 from utils.planner.plan import plan
 from utils.planner.published import model_named
@@ -61,6 +62,27 @@ def test_a_search_among_uneven_stages_finds_what_trying_everything_finds(shape):
     tried = [each for each in all_plans(shape, A100, 4, 48, NOTHING_HIDDEN, uneven_stages=True) if each.fits]
     found = search(shape, A100, 4, 48, tie=0, uneven_stages=True)
     assert [float(each.time) for each in found.plans] == pytest.approx(sorted(float(p.time) for p in tried)[:10], rel=1e-12)
+
+
+def test_a_search_with_hybrid_shards_finds_what_trying_everything_finds():
+    """ZeRO over all ranks, and over 2 or 4 of them, on nodes of 4: the fastest that fit are found."""
+    nodes, tried = replace(A100, devices_per_node=4), []
+    for one in all_plans(SMALL, nodes, 8, 48, ALL_HIDDEN):
+        ranks = one.layout.dp * one.layout.cp * (one.layout.zero > 0)
+        shards = [None, *(shard for shard in (2, 4) if ranks % shard == 0 and shard < ranks)]
+        tried += [replace(one, layout=replace(one.layout, shard=shard)) for shard in shards]
+    found = search(SMALL, nodes, 8, 48, assumptions=ALL_HIDDEN, tie=0, shards=[2, 4])
+    fastest = sorted(float(one.time) for one in tried if one.fits)
+    assert [float(one.time) for one in found.plans] == pytest.approx(fastest[:10], rel=1e-12)
+
+
+def test_the_first_place_says_what_the_second_spends_more_on():
+    found = search(model_named("GPT-3 175B"), A100, 1024, 1536)
+    first, second = found.plans[:2]
+    assert str(second.layout) in found.why_first and found.why_first in repr(found)
+    worst = max(first.times, key=lambda part: second.times.get(part, 0) - first.times[part])
+    assert f"{worst} {in_words(second.times[worst] - first.times[worst], 's')} more" in found.why_first
+    assert search(SMALL, A100, 1, 8, keep=1).why_first == ""
 
 
 def test_126_layers_lie_on_16_stages_where_stages_may_differ():

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from utils.checking import require_name, require_number, require_positive
-from utils.deadlocks.errors import BadValue
+from utils.deadlocks.errors import BadType, BadValue
 from utils.planner.explained import Explained, explain
 
 GIGABYTES = {"GB": 1000 ** 3, "GiB": 1024 ** 3}
@@ -59,6 +59,23 @@ FSDP_16 = StateBytes("16 bytes a parameter, all in fp32, gathered in bfloat16", 
 XLA_14 = StateBytes("14 bytes a parameter, gradients in bfloat16", 4, 2, 8, "MaxText: fp32 weights, sent in bfloat16",
                     gathered=2, reduced=2)
 PLAIN_16 = StateBytes("16 bytes a parameter, all in fp32", 4, 4, 8, "parameters, gradients, Adam's two moments in fp32")
+
+
+# What an optimizer keeps for a parameter beside an fp32 copy of it, as Megatron counts: fp32 gradients, 16-bit weights.
+OPTIMIZERS = {
+    "AdamW": MEGATRON_18,
+    "AdamW-8bit": StateBytes("12 bytes a parameter, moments in 8 bits", 2, 4, 6, "Dettmers et al. 2022 (2110.02861)"),
+    "Muon": StateBytes("14 bytes a parameter, one moment", 2, 4, 8, "momentum in fp32, for all parameters"),
+    "SGD": StateBytes("14 bytes a parameter, one moment", 2, 4, 8, "with momentum, in fp32"),
+    "Adafactor": StateBytes("10 bytes a parameter, moments by row and column", 2, 4, 4, "Shazeer, Stern 2018 (1804.04235)"),
+}
+
+
+def state_named(state: StateBytes | str) -> StateBytes:
+    """Bytes a parameter by the optimizer's name.  Raises: TypeError for another name or kind."""
+    if not isinstance(state, StateBytes) and state not in OPTIMIZERS:
+        raise BadType(f"state must be a StateBytes, or an optimizer's name ({', '.join(OPTIMIZERS)}); got {state!r}")
+    return state if isinstance(state, StateBytes) else OPTIMIZERS[state]
 
 
 def gigabytes(amount_bytes: float, unit: str) -> Explained:

@@ -13,7 +13,7 @@ from utils.deadlocks.errors import BadValue
 from utils.figures.tables import Column, Table
 from utils.planner import budget
 from utils.planner.assumptions import NOTHING_HIDDEN, Assumptions
-from utils.planner.conventions import MEGATRON_18, StateBytes, relative_bubble
+from utils.planner.conventions import MEGATRON_18, StateBytes, relative_bubble, state_named
 from utils.planner.explained import Explained, explain, given
 from utils.planner.export import plan_as_dict
 from utils.planner.flows import ORDER, Traffic, require_order
@@ -213,7 +213,7 @@ class Plan:
 
 
 def plan(shape: ModelShape | str, layout: Layout, cluster: Cluster | str, global_batch: int,
-         state: StateBytes | None = None, assumptions: Assumptions | None = None, usable: float = 1.0,
+         state: StateBytes | str | None = None, assumptions: Assumptions | None = None, usable: float = 1.0,
          dropout: bool | None = None, order: Sequence[str] = ORDER, framework: str | Framework | None = None,
          dtype: str = "bfloat16") -> Plan:
     """What a layout of a model on a cluster comes to, for a batch of so many sequences.
@@ -221,10 +221,11 @@ def plan(shape: ModelShape | str, layout: Layout, cluster: Cluster | str, global
     shape, cluster: your own, or a ready one's name. usable: share of the memory that may be used. order: which axis fills a
     node first. framework: one of frameworks.FRAMEWORKS; it says what state and assumptions are and what the layout's
     "selective" recomputes, wherever they are not given; dtype: then that of products.
-    With neither framework nor assumptions a model of today (ModelShape.is_modern) is planned as the framework trains it that
-    such layouts usually run in; one of 2020 as papers of 2020 count: nothing hidden, attention and its dropout not fused.
-    state: bytes a parameter; Megatron's 18 if nothing else follows. dropout: its masks are kept; None: only of 2020's.
-    Raises: TypeError, ValueError with every reason why the layout cannot run; that it does not fit is no error (Plan.fits).
+    With neither framework nor assumptions a model of today (ModelShape.is_modern) is planned as the framework trains it
+    that such layouts usually run in; one of 2020 as papers of 2020 count: nothing hidden, attention and its dropout not
+    fused. state: bytes a parameter, or an optimizer's name (conventions.OPTIMIZERS); Megatron's 18 if nothing else follows.
+    dropout: its masks are kept; None: only of 2020's. Raises: TypeError, ValueError with every reason why the layout cannot
+    run; that it does not fit is no error (Plan.fits).
     """
     require_kind("layout", layout, Layout)
     shape = shape_of(shape)
@@ -239,7 +240,7 @@ def plan(shape: ModelShape | str, layout: Layout, cluster: Cluster | str, global
     return Plan(shape, layout, cluster, global_batch, state, assumptions, usable, dropout, tuple(order), framework)
 
 
-def chosen(shape: ModelShape, layout: Layout, cluster: Cluster | str, state: StateBytes | None,
+def chosen(shape: ModelShape, layout: Layout, cluster: Cluster | str, state: StateBytes | str | None,
            assumptions: Assumptions | None, dropout: bool | None, framework: str | Framework | None,
            dtype: str) -> tuple[str, StateBytes, Assumptions, bool]:
     """(the framework's name or "", state, assumptions, dropout), chosen as plan says where they are None."""
@@ -249,7 +250,8 @@ def chosen(shape: ModelShape, layout: Layout, cluster: Cluster | str, state: Sta
         framework = usual_framework(layout, cluster)
     dropout = framework is None and not shape.is_modern if dropout is None else dropout
     if framework is None:
-        return "", state or MEGATRON_18, assumptions or NOTHING_HIDDEN, dropout
+        return "", state_named(state or MEGATRON_18), assumptions or NOTHING_HIDDEN, dropout
+    state = None if state is None else state_named(state)
     framework = framework_named(framework)
     assumptions = assumptions or assumptions_for(framework, shape, cluster, dtype)
     return framework.name, state or framework.state, assumptions, dropout

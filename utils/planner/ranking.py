@@ -1,9 +1,13 @@
 """What a search found: plans in order, and how many layouts each reason rules out."""
 
+import html
 from dataclasses import dataclass
 
 from utils.figures.tables import Column, Table
+from utils.planner.explained import in_words
 from utils.planner.plan import Plan, comparison
+
+NOTICED = 0.001  # of a step; less is not worth a word
 
 
 @dataclass
@@ -41,6 +45,21 @@ class Ranking:
         return self.plans[0]
 
     @property
+    def why_first(self) -> str:
+        """Why the first place comes before the second: what each spends more of its step on.  "" if there is no second."""
+        if len(self.plans) < 2:
+            return ""
+        first, second = self.plans[:2]
+        parts = dict.fromkeys([*first.times, *second.times])
+        more = sorted(((second.times.get(part, 0.0) - first.times.get(part, 0.0), part) for part in parts), reverse=True)
+        least, longer = NOTICED * first.time, 100 * (second.time / first.time - 1)
+        dearer = [f"{part} {in_words(seconds, 's')} more" for seconds, part in more if seconds > least]
+        cheaper = [f"{part} {in_words(-seconds, 's')} less" for seconds, part in reversed(more) if -seconds > least]
+        takes = f"takes {longer:.1f} % longer" if longer > 0 else f"is {-longer:.1f} % shorter, which is a tie, on more axes"
+        differs = ", ".join(dearer + cheaper) or "nothing that counts differs"
+        return f"The second, {second.layout}, {takes}: {differs}."
+
+    @property
     def reasons(self) -> Table:
         """What rules layouts out, the commonest first."""
         rows = [{"reason": reason, "count": ruled.count, "example": ruled.example}
@@ -48,8 +67,9 @@ class Ranking:
         return Table(rows, [Column("reason"), Column("count", "layouts", show="{:,}".format), Column("example")])
 
     def __repr__(self) -> str:
-        return f"{comparison(self.plans)}\n\nOf {self.layouts:,} layouts ruled out:\n{self.reasons}"
+        return f"{comparison(self.plans)}\n{self.why_first}\n\nOf {self.layouts:,} layouts ruled out:\n{self.reasons}"
 
     def _repr_html_(self) -> str:
-        return (f"{comparison(self.plans)._repr_html_()}<p>Of {self.layouts:,} layouts ruled out:</p>"
+        return (f"{comparison(self.plans)._repr_html_()}<p>{html.escape(self.why_first)}</p>"
+                f"<p>Of {self.layouts:,} layouts ruled out:</p>"
                 f"{self.reasons._repr_html_()}")

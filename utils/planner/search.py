@@ -53,6 +53,7 @@ class _Search:
     uneven_stages: bool
     framework: str = ""
     recompute: tuple[str, ...] = RECOMPUTE
+    shards: tuple[int, ...] = ()
     ruled_out: dict[str, Ruled] = field(default_factory=dict)
     layouts: int = 0
     evaluated: int = 0
@@ -86,16 +87,17 @@ class _Search:
 
 
 def search(shape: ModelShape | str, cluster: Cluster | str, devices: int, global_batch: int,
-           state: StateBytes | None = None, assumptions: Assumptions | None = None, usable: float = 0.9,
+           state: StateBytes | str | None = None, assumptions: Assumptions | None = None, usable: float = 0.9,
            dropout: bool | None = None, keep: int = 10, tie: float = 0.02, micro_batches: Sequence[int] = (1, 2, 4, 8),
            schedules: Sequence[str] = ("1F1B", "interleaved"), uneven_stages: bool = False,
-           framework: str | Framework | None = None, dtype: str = "bfloat16") -> Ranking:
+           framework: str | Framework | None = None, dtype: str = "bfloat16", shards: Sequence[int] = ()) -> Ranking:
     """The best layouts that fit, `keep` of them or all within `tie`, with all that rules others out.
 
     Tried are all dp·tp·pp·cp = devices, ep, ZeRO stages, sequence parallelism, chunks that divide the layers, the given
     micro-batch sizes and schedules, and recomputation. uneven_stages: also pipelines and up to 8 chunks that do not divide
     the layers (126 layers on 16 stages, as Llama 3 405B has them); it takes several times as long.
-    state, assumptions, dropout, framework, dtype: as in plan.
+    state, assumptions, dropout, framework, dtype: as in plan. shards: with ZeRO, try also that only so many ranks share a
+    copy of the state (FSDP's hybrid sharding), such as those of a node: [8].
     usable: share of a device's memory that a plan may use; a tenth is left for what memory.py leaves out.
     tie: times that differ by less than this share of the fastest are equal as far as formulas can tell; then the layout that
     splits along fewer axes comes first, then the faster. With 0 only time counts.
@@ -116,11 +118,13 @@ def search(shape: ModelShape | str, cluster: Cluster | str, devices: int, global
         raise BadValue("give at least one micro-batch size and one schedule")
     for size in micro_batches:
         require_count("a micro-batch size", size)
+    for shard in shards:
+        require_count("a number of ranks that share the state", shard, least=2)
     for schedule in schedules:
         require_name("schedule", schedule, SCHEDULES)
     asked = _Search(shape, cluster, devices, global_batch, state, assumptions, usable, dropout,
                     tuple(dict.fromkeys(micro_batches)), tuple(dict.fromkeys(schedules)), uneven_stages, framework,
-                    recompute_of(framework))
+                    recompute_of(framework), tuple(dict.fromkeys(shards)))
     queue = [entry for degrees in degree_layouts(shape, devices) for entry in _of_degrees(asked, degrees)]
     found = _best_first(asked, queue, keep, tie)
     return Ranking(_tied_first(found, tie)[:keep], asked.ruled_out, asked.layouts, asked.evaluated, keep)
@@ -141,12 +145,12 @@ class _Entry(NamedTuple):
     time_s: float
     is_exact: bool
     layout: Layout
-    zero: int
+    sharding: tuple[int, int | None]  # ZeRO's stage, and over how many ranks
     cut: tuple[str, int]  # schedule, chunks
 
     @property
     def whole(self) -> Layout:
-        return replace(self.layout, zero=self.zero, schedule=self.cut[0], chunks=self.cut[1])
+        return replace(self.layout, zero=self.sharding[0], shard=self.sharding[1], schedule=self.cut[0], chunks=self.cut[1])
 
     def __lt__(self, other: "_Entry") -> bool:
         return self.time_s < other.time_s
@@ -158,13 +162,14 @@ def _of_degrees(asked: _Search, degrees: Layout) -> Iterator[_Entry]:
     What divisibility forbids with one chunk, micro-batch 1 and no SP, it forbids with more.
     """
     degrees = replace(degrees, uneven_stages=asked.uneven_stages and degrees.pp > 1)
-    stages, cuts = (ZERO_STAGES if degrees.dp * degrees.cp > 1 else ZERO_STAGES[:1]), _cuts(asked, degrees)
+    stages, cuts = _shardings(asked, degrees), _cuts(asked, degrees)
     split = [False, True][:1 + (degrees.tp > 1)]
     count = len(asked.micro_batches) * len(split) * len(asked.recompute) * len(cuts)
     asked.layouts += count * len(stages)
     if asked.refused(degrees, count * len(stages)):
         return
-    stages = [zero for zero in stages if _state_fits(asked, replace(degrees, zero=zero), count)]
+    stages = [(zero, shard) for zero, shard in stages
+              if _state_fits(asked, replace(degrees, zero=zero, shard=shard), count)]
     if not stages:
         return
     each = len(asked.recompute) * len(stages)
@@ -174,6 +179,14 @@ def _of_degrees(asked: _Search, degrees: Layout) -> Iterator[_Entry]:
         legal = [cut for cut in cuts if not asked.refused(_cut(layout, cut), each)]
         if legal:
             yield from _entries(asked, layout, legal, stages)
+
+
+def _shardings(asked: _Search, degrees: Layout) -> list[tuple[int, int | None]]:
+    """(stage, ranks that share a copy): without ZeRO, over all ranks, and over each asked number that divides them."""
+    ranks = degrees.dp * degrees.cp
+    parts = [shard for shard in asked.shards if ranks % shard == 0 and shard < ranks and shard % degrees.ep == 0]
+    return [(zero, shard) for zero in (ZERO_STAGES if ranks > 1 else ZERO_STAGES[:1])
+            for shard in (None, *parts * (zero > 0))]
 
 
 def _cut(layout: Layout, cut: tuple[str, int]) -> Layout:
@@ -204,7 +217,8 @@ def _state_fits(asked: _Search, layout: Layout, count: int) -> bool:
     return size <= limit
 
 
-def _entries(asked: _Search, layout: Layout, cuts: list[tuple[str, int]], stages: list[int]) -> Iterator[_Entry]:
+def _entries(asked: _Search, layout: Layout, cuts: list[tuple[str, int]],
+             stages: list[tuple[int, int | None]]) -> Iterator[_Entry]:
     """Lower bounds: compute and elementwise work, traffic that nothing can hide, bubble; the optimizer and PP are left out.
 
     What chunks and ZeRO do not change is computed once for all of them.
@@ -212,8 +226,8 @@ def _entries(asked: _Search, layout: Layout, cuts: list[tuple[str, int]], stages
     shape, cluster, batch, assumptions = asked.shape, asked.cluster, asked.global_batch, asked.assumptions
     ways = [replace(layout, recompute=recompute) for recompute in asked.recompute]
     computes = [_computes(asked, way, cuts) for way in ways]
-    data = {zero: min(asked.exposed(replace(way, zero=zero), max(of_way), "DP")
-                      for way, of_way in zip(ways, computes, strict=True)) for zero in stages}
+    data = {(zero, shard): min(asked.exposed(replace(way, zero=zero, shard=shard), max(of_way), "DP")
+                               for way, of_way in zip(ways, computes, strict=True)) for zero, shard in stages}
     for way, of_way in zip(ways, computes, strict=True):
         shares = step_shares(shape, way, cluster, batch, assumptions)
         beside = elementwise_time(shape, way, cluster, batch, assumptions)
@@ -223,8 +237,8 @@ def _entries(asked: _Search, layout: Layout, cuts: list[tuple[str, int]], stages
             bubble = 0.0
             if way.pp > 1:
                 bubble = step_bubble(cut[0], way.pp, cut[1], way.micro_batches(batch), work, compute, shares)
-            for zero in stages:
-                yield _Entry(work + bubble + data[zero], False, way, zero, cut)
+            for sharding in stages:
+                yield _Entry(work + bubble + data[sharding], False, way, sharding, cut)
 
 
 def _computes(asked: _Search, layout: Layout, cuts: list[tuple[str, int]]) -> list[float]:

@@ -21,7 +21,8 @@ from utils.planner.shape import ModelShape
 from utils.simulation.cluster import Cluster, Torus
 from utils.simulation.clusters import cluster_named
 
-STATES = {name: value for name, value in vars(conventions).items() if isinstance(value, conventions.StateBytes)}
+STATES = {name: value for name, value in vars(conventions).items() if isinstance(value, conventions.StateBytes)} \
+    | conventions.OPTIMIZERS
 AXES = ("tp", "cp", "ep", "pp", "dp")
 LAYOUT = tuple(field.name for field in fields(Layout))
 CASES = (*LAYOUT, "device", "devices", "batch", "sequence")
@@ -101,7 +102,8 @@ def add_assumptions(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--rails", type=int, metavar="N", help="ports to other nodes that one group's ring uses")
     group.add_argument("--efficiency", type=float, metavar="SHARE", help="of the peak that matrix products reach")
     group.add_argument("--attention-efficiency", type=float, metavar="SHARE", help="of the 16-bit peak, for attention cores")
-    group.add_argument("--state", choices=sorted(STATES), help="bytes a parameter: itself, gradient, optimizer")
+    group.add_argument("--state", choices=sorted(STATES), metavar="NAME",
+                       help=f"bytes a parameter, by the optimizer or a convention: {', '.join(sorted(STATES))}")
     group.add_argument("--usable", type=float, metavar="SHARE", help="of a device's memory that may be planned for")
     group.add_argument("--dropout", action=argparse.BooleanOptionalAction, default=None, help="keep dropout's masks")
 
