@@ -10,16 +10,18 @@ import socket
 import sqlite3
 import subprocess
 
+import nbformat
 import pytest
 from nbgrader.api import Gradebook, InvalidEntry
 from sqlalchemy.exc import DataError, OperationalError
 
 from grader.course import batch, files, pool
 from grader.course import folder as folders
+from grader.course.again import ANEW
 from grader.course.folder import time_of
 from grader.course.journal import Journal, Result
 from grader.course.mark import left_unmarked
-from tests.course import Course, solution_cell, verdict_text
+from tests.course import Course, check_cell, solution_cell, verdict_text
 from tests.submissions import CHOSEN, MARKS, SAMPLES, UNIT, hand_in
 
 pytestmark = [pytest.mark.xdist_group("batch"), pytest.mark.timeout(600)]
@@ -76,11 +78,50 @@ def test_a_regrade_prints_what_changes_and_keeps_it(graded):
 
 def test_cases_can_be_those_of_the_last_time_or_of_a_number(quick):
     course, sent = quick
-    assert autograde(course)[0] == 0 and sent["ann"].seed is None
+    assert autograde(course)[0] == 0 and sent["ann"].again == ANEW
     record = course.root / "autograded" / "ann" / UNIT / f"{UNIT}.marks.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"seed": 77}))
-    assert autograde(course, "--regrade", "--same-cases")[0] == 0 and (sent["ann"].seed, sent["zoe"].seed) == (77, 0)
-    assert autograde(course, "--regrade", "--seed", "5")[0] == 0 and {task.seed for task in sent.values()} == {5}
+    assert autograde(course, "--regrade", "--same-cases")[0] == 0 and (
+        sent["ann"].again.seed, sent["zoe"].again.seed) == (77, 0)
+    assert autograde(course, "--regrade", "--seed", "5")[0] == 0 and {task.again.seed for task in sent.values()} == {5}
+
+
+def test_one_exercise_is_marked_again_and_the_others_keep_their_marks(tmp_path, monkeypatch):
+    """For whoever is marked as she handed in; what is put beside the others is its points, verdict, cases and alarms."""
+    course, earned = Course(tmp_path, UNIT, CHOSEN), dict.fromkeys(CHOSEN, 4.0)
+    gather, reduce = CHOSEN
+
+    def mark_all(_, tasks, unsafe):
+        for task in tasks:
+            notebook, record = left_unmarked(task.released, f"as {earned}")
+            record |= {"seed": 7 if task.again.seed is None else task.again.seed, "seeds": dict(task.again.seeds),
+                       "alarms": [{"kind": "other alarms", "about": name, "text": f"{name} {earned}"} for name in CHOSEN]}
+            for name in CHOSEN:
+                record["exercises"][name]["points"] = earned[name]
+            notebook = nbformat.reads(notebook.decode(), as_version=4)
+            for name in CHOSEN:
+                check_cell(notebook, name).outputs = [nbformat.v4.new_output("display_data", {"text/plain": str(earned)})]
+            yield task.name, (nbformat.writes(notebook).encode(), record)
+
+    monkeypatch.setattr(pool.Pool, "mark_all", mark_all)
+    course.submit("ann", SAMPLES["full"].change)
+    course.grader("autograde", UNIT)
+    course.submit("zoe", SAMPLES["full"].change)  # later, and not marked yet
+    earned = dict.fromkeys(CHOSEN, 3.0)
+    code, printed = autograde(course, "--exercise", gather, "--seed", "9")
+    assert code == 1 and f"ann                  {gather}              4 → 3" in printed and f"{reduce} " not in printed
+    assert "zoe/01_collectives is not marked yet, or has changed since: mark all of it first" in printed
+    assert course.marks() == {"ann": {gather: 3.0, reduce: 4.0}}
+    record = json.loads((tmp_path / "autograded" / "ann" / UNIT / f"{UNIT}.marks.json").read_text())
+    assert (record["seed"], record["seeds"]) == (7, {gather: 9})
+    assert [alarm["text"] for alarm in record["alarms"]] == [f"{reduce} {dict.fromkeys(CHOSEN, 4.0)}", f"{gather} {earned}"]
+    notebook = course.autograded("ann")
+    assert "3.0" in verdict_text(notebook, gather) and "4.0" in verdict_text(notebook, reduce)
+    autograde(course, "--student", "ann", "--exercise", gather, "--same-cases")
+    assert json.loads((tmp_path / "autograded" / "ann" / UNIT / f"{UNIT}.marks.json").read_text())["seeds"] == {gather: 9}
+    assert "1 unchanged" in autograde(course)[1]
+    code, printed = autograde(course, "--exercise", "ring_all_gathr")
+    assert code == 2 and "Did you mean 'ring_all_gather'?" in printed
 
 
 @pytest.mark.long
