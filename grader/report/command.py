@@ -4,11 +4,13 @@ import argparse
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from grader.contracts import contracts_in
 from grader.course.cell import name_of
 from grader.course.folder import Course, chosen
+from grader.course.requests import requests_for
 from grader.course.shown import plain
 from grader.report.files import write_files, write_marks
 from grader.report.likeness import Pair, near_identical
@@ -46,8 +48,12 @@ def run(arguments: argparse.Namespace) -> int:
     if all(submission.not_marked for submission in submissions):
         return _complain(FAILED, f"Nothing is marked yet: run `python -m grader autograde {unit}` first.",
                          *(f"  {submission.student}: {submission.not_marked}" for submission in submissions))
-    paths = {contract.name: contract.path for contract in contracts_in(course.released_notebook(unit))}
+    contracts = contracts_in(course.released_notebook(unit))
+    paths = {contract.name: contract.path for contract in contracts}
+    requests, wrong = requests_for(course, unit, {contract.name: contract.title for contract in contracts}, marked)
     summary = summarise(unit, submissions, *_alike(course, unit, marked, submissions), students, paths)
+    summary = replace(summary, requests=tuple(request for request in requests if request.student in students),
+                      bad_requests=tuple(wrong) if summary.whole_class else ())
     print(as_text(summary, max(NARROWEST, shutil.get_terminal_size((110, 24)).columns)))
     if arguments.out or not arguments.student:
         folder = arguments.out or course.root / "reports" / unit
