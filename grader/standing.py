@@ -9,6 +9,7 @@ from grader.judging.html import fill_in
 from utils.notebook import record
 from utils.notebook.predictions import RIGHT
 
+VERSION = Path(__file__).resolve().parents[1] / "VERSION"  # in the students' archive: the course's version and day
 NOT_A_MARK = "Your own record, kept on this machine: no mark, and nobody else sees it."
 
 
@@ -78,11 +79,20 @@ def n_passed(exercises: Iterable[Listed]) -> int:
 
 @dataclass(frozen=True)
 class Progress:
-    """A table that shows itself.  here: the unit whose notebook is open, if any; faults: what could not be read."""
+    """A table that shows itself.
+
+    here: the unit whose notebook is open, if any; faults: what could not be read; version: of the students' archive, if
+    this is one.
+    """
 
     units: tuple[Unit, ...]
     here: str = ""
     faults: tuple[str, ...] = ()
+    version: str = ""
+
+    @property
+    def small_print(self) -> str:
+        return f"{NOT_A_MARK} Version of the course: {self.version}." if self.version else NOT_A_MARK
 
     @property
     def unit_here(self) -> Unit | None:
@@ -113,10 +123,10 @@ class Progress:
         lines = [*self.faults, *_aligned([HEADINGS, *(unit.row for unit in self.units)])]
         if self.unit_here:
             lines += [f"In {self.here}:", *_aligned([(f"  {e.sign} {e.label}", e.state) for e in self.unit_here.exercises])]
-        return "\n".join([*lines, self.core, self.next_step, NOT_A_MARK])
+        return "\n".join([*lines, self.core, self.next_step, self.small_print])
 
     def _repr_html_(self) -> str:
-        return fill_in(__file__, progress=self, headings=HEADINGS, not_a_mark=NOT_A_MARK)
+        return fill_in(__file__, progress=self, headings=HEADINGS)
 
 
 def progress(folder: str | Path | None = None) -> Progress:
@@ -128,7 +138,8 @@ def progress(folder: str | Path | None = None) -> Progress:
         raise OSError(f"{place / record.NAME} cannot be read: {error}") from None
     faults = (f"{fault}: it is not used, and the next check sets it aside and begins a new one.",) if fault else ()
     units = tuple(_unit(path, data) for path in sorted(place.glob("*/*.ipynb")) if path.stem == path.parent.name)
-    return Progress(tuple(unit for unit in units if unit.exercises), Path.cwd().name, faults)
+    version = VERSION.read_text(encoding="utf-8").strip() if VERSION.is_file() else ""
+    return Progress(tuple(unit for unit in units if unit.exercises), Path.cwd().name, faults, version)
 
 
 def _unit(path: Path, data: record.Data) -> Unit:
