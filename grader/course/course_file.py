@@ -96,15 +96,16 @@ def course_in(root: Path) -> CourseFile:
     return course
 
 
-def course_if_any(root: Path) -> CourseFile | None:
-    """The same; None where the folder has no course.toml.  Raises: BadCourseFile."""
-    if not (root / NAME).is_file():
+def course_if_any(root: Path, name: str = NAME) -> CourseFile | None:
+    """The same; None where the folder has no course.toml, or no other file of this name.  Raises: BadCourseFile."""
+    file = root / name
+    if not file.is_file():
         return None
     notebooks = sorted(path for path in (root / "solutions").glob("[0-9]*/*.ipynb") if path.stem == path.parent.name)
-    return _read_once(root / NAME, tuple(notebooks), tuple(path.stat().st_mtime_ns for path in (root / NAME, *notebooks)))
+    return _read_once(file, tuple(notebooks), tuple(path.stat().st_mtime_ns for path in (file, *notebooks)))
 
 
-@functools.lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=2)
 def _read_once(path: Path, notebooks: tuple[Path, ...], changed_ns: tuple[int, ...]) -> CourseFile:
     """Whoever marks a class asks for each submission, and reads the file again only if something has changed."""
     return read(path, {notebook.stem: contracts_in(notebook) for notebook in notebooks})
