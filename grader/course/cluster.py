@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import resource
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -74,8 +75,9 @@ class Cluster:
                 task = next(tasks, None)
                 if task is None:
                     return
-                future = self._client.submit(mark_here, task.submitted, task.released, code, unsafe, task.others, task.found,
-                                             task.again, pure=False)
+                with warnings.catch_warnings(action="ignore", category=UserWarning):  # Dask's advice on large files
+                    future = self._client.submit(mark_here, task.submitted, task.released, code, unsafe, task.others,
+                                                 task.found, task.again, pure=False)
                 names[future.key] = task.name
                 running.add(future)
 
