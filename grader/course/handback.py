@@ -6,7 +6,10 @@ import zipfile
 from pathlib import Path
 
 from grader.contracts import contracts_in
+from grader.course.again import record_in
+from grader.course.course_file import BadCourseFile
 from grader.course.folder import COLLECTED, Course
+from grader.course.late import enter_penalty
 from grader.course.platforms import PLATFORMS, BadTable, Mark, feedback_files, marks_table
 from grader.course.requests import Request, requests_for
 from grader.course.shown import plain
@@ -36,12 +39,23 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"Nothing was written: {plain(str(error))}. `python -m grader collect {arguments.platform} FILE.zip "
               f"{arguments.unit} --roster FILE.csv` keeps what handing back needs", file=sys.stderr)
         return 2
-    marks, requests = marks_of(course, arguments.unit, places)
     try:
+        if not arguments.dry_run:  # points by hand change what being late costs
+            with course.gradebook() as gradebook:
+                students = [submission.student.id for submission in gradebook.assignment_submissions(arguments.unit)]
+            for student in students:
+                enter_penalty(course, student, arguments.unit)
+        marks, requests = marks_of(course, arguments.unit, places)
         csv = marks_table(arguments.platform, arguments.title or arguments.unit, marks, text)
     except BadTable as error:
         print(f"Nothing was written: {table}: {plain(str(error))}", file=sys.stderr)
         return 2
+    except BadCourseFile as error:
+        print(f"Nothing was written: {plain(str(error))}", file=sys.stderr)
+        return 2
+    if outdated := [mark.student for mark in marks if mark.outdated]:
+        print(f"Marked before points or exercises changed: {', '.join(map(plain, outdated))}. `python -m grader autograde "
+              f"{arguments.unit}` marks these anew")
     without = [mark.student for mark in marks if not mark.feedback]
     rows = csv.count("\n") - 1
     print(f"{arguments.unit}: {len(marks)} students with marks, {rows} of them in the table, feedback for "
@@ -76,6 +90,10 @@ def marks_of(course: Course, unit: str, places: dict[str, dict]) -> tuple[list[M
             student, penalty = submission.student.id, submission.late_submission_penalty or 0.0
             page = page_of(course, gradebook, submission, requests)
             place = places.get(student, {"id": student, "place": student})
+            record = record_in(course.folder("autograded_directory", student, unit), unit)
+            grades = {grade.name.removesuffix("_check"): grade.max_score
+                      for one in submission.notebooks for grade in one.grades}
+            outdated = bool(record) and {name: v.get("max_points") for name, v in record["exercises"].items()} != grades
             marks.append(Mark(place["id"], max(0.0, submission.score - penalty), submission.max_score,
-                              page.encode() if page else b"", place["place"], student))
+                              page.encode() if page else b"", place["place"], student, outdated))
     return marks, requests

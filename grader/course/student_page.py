@@ -23,7 +23,8 @@ SOLUTION_LETTERS = 8_000  # of one cell, so that a page stays small
 
 @dataclass(frozen=True)
 class Row:
-    """One exercise. verdict: as HTML, made by marking; comments: by hand; requests: what she asked about it."""
+    """One exercise. verdict: as HTML, made by marking; comments: by hand; requests: what she asked about it; withdrawn:
+    whether it counts nothing, which the reason says then."""
 
     exercise: str
     title: str
@@ -35,6 +36,7 @@ class Row:
     comments: tuple[str, ...] = ()
     by_hand: bool = False
     requests: tuple[Request, ...] = ()
+    withdrawn: bool = False
 
 
 def page_of(course: Course, gradebook: Gradebook, submission: SubmittedAssignment,
@@ -67,9 +69,17 @@ def _rows(notebook: NotebookNode, record: dict[str, Any], gradebook: Gradebook, 
         if grade is None:
             continue
         yield Row(exercise, titles.get(exercise, exercise), _number(grade.score), _number(grade.max_score),
-                  reason(verdict) or "", _html_of(cell), solutions.get(exercise, "")[:SOLUTION_LETTERS],
+                  _reason(verdict), _html_of(cell), solutions.get(exercise, "")[:SOLUTION_LETTERS],
                   _comments(gradebook, submission, exercise), _by_hand(grade), tuple(
-                      one for one in requests if (one.student, one.exercise) == (submission.student.id, exercise)))
+                      one for one in requests if (one.student, one.exercise) == (submission.student.id, exercise)),
+                  not grade.max_score)
+
+
+def _reason(verdict: dict[str, Any] | None) -> str:
+    """As in the gradebook; where that has no hint, what the check says, if it is withdrawn too: this page escapes it."""
+    if verdict is None or verdict["hints"]:
+        return reason(verdict) or ""
+    return verdict.get("problem") or reason(verdict) or ""
 
 
 def _html_of(check: NotebookNode) -> Markup:
