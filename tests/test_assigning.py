@@ -157,8 +157,8 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
         ("ann", pytest.approx((9 + fit) * 0.9), 10 + fit), ("bob", 7.5 + fit, 10 + fit)]
     with zipfile.ZipFile(course.root / "handed_back" / UNIT / "feedback.zip") as archive:
         page = archive.read("bob/feedback.html").decode()
-    for words in (f"{7.5 + fit:g} of {10 + fit:g} points", "7.5 of 10 points were given by hand", "A &lt;b&gt;good&lt;/b&gt; try",
-                  "Why?", "So."):
+    for words in (f"{7.5 + fit:g} of {10 + fit:g} points", "7.5 of 10 points were given by hand",
+                  "A &lt;b&gt;good&lt;/b&gt; try", "Why?", "So."):
         assert words in page
 
     write(course, FILE + "ann = { 01_collectives = 2027-05-06 }\n")  # a second extension, once she is marked
