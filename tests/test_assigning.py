@@ -148,7 +148,7 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
         gradebook.find_comment("ring_time", UNIT, UNIT, "bob").manual_comment = "A <b>good</b> try"
         gradebook.db.commit()
     (course.root / "requests" / UNIT).mkdir(parents=True)
-    (course.root / "requests" / UNIT / "bob.txt").write_text("Exercise: fit_alpha_beta\nWhy?\n\nAnswer: So.")
+    (course.root / "requests" / UNIT / "bob.txt").write_text("Exercise: fit_alpha_beta\nWhy <b>?\n\nAnswer: So.")
     assert "No mark changes." in course.grader("autograde", UNIT, "--exercise", "ring_time", "--same-cases")
     (course.root / "roster.csv").write_text("id,name\nann,Ann\nbob,Bob\n")
     course.grader("handback", "folder", UNIT, "--roster", str(course.root / "roster.csv"))
@@ -158,7 +158,7 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
     with zipfile.ZipFile(course.root / "handed_back" / UNIT / "feedback.zip") as archive:
         page = archive.read("bob/feedback.html").decode()
     for words in (f"{7.5 + fit:g} of {10 + fit:g} points", "7.5 of 10 points were given by hand",
-                  "A &lt;b&gt;good&lt;/b&gt; try", "Why?", "So."):
+                  "A &lt;b&gt;good&lt;/b&gt; try", "Why &lt;b&gt;?", "So."):
         assert words in page
 
     write(course, FILE + "ann = { 01_collectives = 2027-05-06 }\n")  # a second extension, once she is marked
@@ -175,6 +175,8 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
     for words in ("ring_time: 10 → 0 points", "ring_time: withdrawn from now on"):
         assert words in printed
     assert "Nothing has changed since the last release." in course.grader("assign", "--dry-run")
+    assert "Marked before points or exercises changed: ann, bob." in course.grader(
+        "handback", "folder", UNIT, "--roster", str(course.root / "roster.csv"), "--dry-run")
     course.grader("autograde", UNIT)
     assert course.marks()["bob"] == {"ring_time": 0, "fit_alpha_beta": fit}
     with course.gradebook() as gradebook:

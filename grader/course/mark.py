@@ -171,7 +171,8 @@ def mark_submission(submitted: bytes, released: bytes, unsafe: bool = False,
         if all(verdict.passed or not verdict.max_points for verdict in marks.verdicts.values()):
             break
     chosen, marks = max(marked, key=lambda pair: pair[1].points)
-    odd = [*found, *about_others(handed_in, chosen, {one.name: each.points for one, each in marked}), *chosen.wrong]
+    others = about_others(handed_in, chosen, {one.name: each.points for one, each in marked}) if again.counts is None else []
+    odd = [*found, *others, *chosen.wrong]
     marks.counts = chosen.name
     marks.remarks[:0] = [*odd, *(() if chosen.nothing_of_the_unit else chosen.spliced.remarks)]
     marks.alarms += [Alarm(OTHER, text) for text in odd if not text.startswith(RENAMED)]
