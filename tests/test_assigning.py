@@ -68,8 +68,10 @@ def test_every_cell_finds_its_names_and_exactly_what_is_assigned_is_marked(unit)
         assert {name: outcome.max_points for name, outcome in marked.outcomes.items()} == graded(shaped)
         assert len({cell.id for cell in shaped.cells}) == len(shaped.cells)
         said = shaped.cells[1].source
-        assert all(f"| {contract.title} |" in said for contract in contracts_of(whole.cells)
-                   if contract.name in chosen.exercises)
+        rows = [f"| {contract.title} | {contract.minutes} | " + (
+            "withdrawn |" if contract.name in withdrawn else f"{graded(shaped)[contract.name]:g} |")
+            for contract in contracts_of(whole.cells) if contract.name in chosen.exercises]
+        assert [line for line in said.split("\n") if line.startswith("| ")][1:] == rows
         first = shaped.cells[0].source
         assert not re.search(r"core path(?! attention)|skip the rest|\d exercise|\w\.[A-Z]\w+ \w|\n\n\n", first, re.I)
     assert refused <= CHOICES // 2

@@ -9,7 +9,7 @@ TITLES = {"reduce": "Tree reduce", "ring_time": "Time of a ring"}
 
 @pytest.mark.parametrize("text, found", [
     ("Exercise: reduce\nIt is right.", [("reduce", "It is right.", "")]),
-    ("\ufeffHello,\r\n\r\n> exercise : `Tree reduce`.\r\nwhy?\r\n\r\nAnswer: Because.\r\nSee me.\r\n",
+    ("\ufeffHello,\r\n\r\n> **Exercise**: `Tree reduce`.\r\nwhy?\r\n\r\nAnswer: Because.\r\nSee me.\r\n",
      [("reduce", "Hello,\n\nwhy?", "Because.\nSee me.")]),
     ("Exercise: ring_time\na\nExercise: reduce\nb\nanswer:\nc",
      [("ring_time", "a", ""), ("reduce", "b", "c")]),

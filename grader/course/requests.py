@@ -13,8 +13,8 @@ from grader.course.shown import plain
 
 FOLDER, ENDING = "requests", ".txt"
 MOST_BYTES = 64 << 10
-_EXERCISE = re.compile(r"[>\s*]*exercise\s*:(.*)", re.I)
-_ANSWER = re.compile(r"\s*answer\s*:(.*)", re.I)
+_EXERCISE = re.compile(r"[>\s*]*exercise[\s*]*:(.*)", re.I)
+_ANSWER = re.compile(r"[\s*]*answer[\s*]*:(.*)", re.I)
 _AROUND_A_NAME = " \t*`'\"“”.,()"
 
 
