@@ -73,9 +73,8 @@ def _details(summary: Summary) -> list[str]:
     lines = []
     for one in summary.submissions:
         looks = [look for look in summary.looks if look.student == one.student]
-        lines += [one.student, *(f"  {outcome.exercise} ({outcome.points:g} of {outcome.max_points:g}): {outcome.reason}"
-                                 for outcome in one.outcomes.values() if not outcome.full)]
-        lines += [f"  Remark: {remark}" for remark in one.remarks]
+        lines += [one.student, *(f"  {', '.join(names)}: {reason}" for reason, names in one.reasons.items())]
+        lines += [f"  Remark: {remark}" for remark in one.only_remarks]
         lines += [f"  {look.kind.capitalize()}: {look.words}" for look in looks]
     return lines
 
