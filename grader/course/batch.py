@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cases = parser.add_mutually_exclusive_group()
     cases.add_argument("--seed", type=int, help="draw the cases from this number, such as a record names")
     cases.add_argument("--same-cases", action="store_true", help="draw each submission's cases as when it was last marked")
-    parser.add_argument("--yes", action="store_true", help="keep the changes of --regrade without asking")
+    parser.add_argument("--yes", action="store_true", help="keep the changes of --regrade or --exercise without asking")
     parser.add_argument("--unsafe", action="store_true",
                         help="without a sandbox: students' code can then read, change and send away whatever you can")
 

@@ -1,5 +1,6 @@
 """What students ask to have looked at again: text files in requests/UNIT/, and the answers that are written into them."""
 
+import os
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
@@ -43,14 +44,14 @@ def requests_for(course: Course, unit: str, titles: Mapping[str, str],
     titles: of the unit's exercises, by name; students: who is marked. One bad file stops no other. Never raises.
     """
     root, found, wrong = course.root / FOLDER, [], []
-    if not root.is_dir():
+    if not os.path.lexists(root):
         return found, wrong
     try:
         units = course.units("source_directory", "release_directory")
         wrong += [f"{FOLDER}/{plain(str(entry))} is not used: expected the folder of a unit, such as {FOLDER}/{unit}"
                   f"{nearest(entry.name, units)}" for entry in files.entries(root, root)
                   if entry.name not in units and not entry.name.startswith(OWN_FILES)]
-        entries = files.entries(root / unit, root) if (root / unit).is_dir() else []
+        entries = files.entries(root / unit, root) if os.path.lexists(root / unit) else []
     except BadFile as error:
         return found, [*wrong, str(error)]
     for entry in entries:
