@@ -89,15 +89,15 @@ def test_each_change_since_the_last_release_is_told_and_nothing_else(tmp_path):
         "percent_a_day = 10", "percent_a_day = 20").replace('withdrawn = ["gather"]', 'withdrawn = ["reduce"]').replace(
         '"Wang Wei"', '"Wang Li"').replace("[units.02_data_parallel]\ndue = 2027-05-10T12:00:00+00:00", ""))
     assert list(changes(before, now)) == [
-        "01_collectives: due: 03 May 2027, 23:59 (Europe/Berlin) → 04 May 2027, 23:59 (Europe/Berlin)",
-        "01_collectives: other exercises: left out → solved", "02_data_parallel: no longer assigned",
+        "due date of 01_collectives: 03 May 2027, 23:59 (Europe/Berlin) → 04 May 2027, 23:59 (Europe/Berlin)",
+        "other exercises of 01_collectives: left out → solved", "02_data_parallel: no longer assigned",
         "being late: costs 10 % a day, everything after 3 days → costs 20 % a day, everything after 3 days",
         "extension of Wang Wei in 01_collectives: 05 May 2027, 10:00 (Europe/Berlin) → none",
         "extension of Wang Li in 01_collectives: none → 05 May 2027, 10:00 (Europe/Berlin)",
         "reduce: withdrawn from now on", "gather: no longer withdrawn"]
     assert list(changes(now, before))[2] == "02_data_parallel: assigned for the first time"
-    assert list(exercise_changes("u", {"a": 1, "b": 2}, {"b": 3, "c": 1})) == [
-        "u: now asked for too: c", "u: no longer asked for: a", "u: b: 2 → 3 points"]
+    assert list(exercise_changes({"a": 1, "b": 2}, {"b": 3, "c": 1})) == [
+        "c: asked for from now on", "a: no longer asked for", "b: 2 → 3 points"]
 
 
 def test_what_is_no_toml_is_said_with_its_place(tmp_path):

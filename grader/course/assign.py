@@ -80,7 +80,7 @@ def _since_last_time(root: Path, course: CourseFile, shaped: dict[str, NotebookN
         found.append(f"what the last release was made from cannot be compared: {error}")
     released = {unit: _released(root, unit) for unit in shaped}
     found += [line for unit, notebook in shaped.items() if released[unit] is not None
-              for line in exercise_changes(unit, released[unit], graded(notebook))]
+              for line in exercise_changes(released[unit], graded(notebook))]
     if found:
         return ["Since the last release:", *(f"  {line}" for line in found)]
     return ["Nothing has changed since the last release."] if before else []

@@ -27,17 +27,17 @@ def changes(before: CourseFile, now: CourseFile) -> Iterator[str]:
     yield from (f"{name}: no longer withdrawn" for name in sorted(before.withdrawn - now.withdrawn))
 
 
-def exercise_changes(unit: str, before: Mapping[str, float], now: Mapping[str, float]) -> Iterator[str]:
+def exercise_changes(before: Mapping[str, float], now: Mapping[str, float]) -> Iterator[str]:
     """The same of a unit's exercises and their points, by the notebook that was released and the one that would be."""
-    yield from (f"{unit}: now asked for too: {name}" for name in now if name not in before)
-    yield from (f"{unit}: no longer asked for: {name}" for name in before if name not in now)
-    yield from (f"{unit}: {name}: {before[name]:g} → {points:g} points" for name, points in now.items()
+    yield from (f"{name}: asked for from now on" for name in now if name not in before)
+    yield from (f"{name}: no longer asked for" for name in before if name not in now)
+    yield from (f"{name}: {before[name]:g} → {points:g} points" for name, points in now.items()
                 if before.get(name, points) != points)
 
 
 def _unit(before: Assigned, now: Assigned, course: CourseFile) -> Iterator[str]:
-    yield from _pair(f"{now.unit}: due", _when(before.due, course), _when(now.due, course))
-    yield from _pair(f"{now.unit}: other exercises", before.others, now.others)
+    yield from _pair(f"due date of {now.unit}", _when(before.due, course), _when(now.due, course))
+    yield from _pair(f"other exercises of {now.unit}", before.others, now.others)
 
 
 def _pair(what: str, before: str, now: str) -> Iterator[str]:

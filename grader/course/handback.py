@@ -10,7 +10,7 @@ from grader.course.again import record_in
 from grader.course.course_file import BadCourseFile
 from grader.course.folder import COLLECTED, Course
 from grader.course.late import enter_penalty
-from grader.course.platforms import PLATFORMS, BadTable, Mark, feedback_files, marks_table
+from grader.course.platforms import PLATFORMS, BadTable, Mark, feedback_files, marks_table, roster
 from grader.course.requests import Request, requests_for
 from grader.course.shown import plain
 from grader.course.student_page import page_of
@@ -47,6 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
                 enter_penalty(course, student, arguments.unit)
         marks, requests = marks_of(course, arguments.unit, places)
         csv = marks_table(arguments.platform, arguments.title or arguments.unit, marks, text)
+        known = {*places, *(student.id for student in roster(arguments.platform, text))}
     except BadTable as error:
         print(f"Nothing was written: {table}: {plain(str(error))}", file=sys.stderr)
         return 2
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     rows = csv.count("\n") - 1
     print(f"{arguments.unit}: {len(marks)} students with marks, {rows} of them in the table, feedback for "
           f"{len(marks) - len(without)}.")
-    if elsewhere := [mark.student for mark in marks if mark.student not in places]:
+    if elsewhere := [mark.student for mark in marks if mark.student not in known]:
         print(f"Not collected from {arguments.platform}: {', '.join(map(plain, elsewhere))}. See to these by hand.")
     if without:
         print(f"No page for {', '.join(map(plain, without))}: the marked notebook or its record is missing. "
