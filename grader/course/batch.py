@@ -157,8 +157,8 @@ def _plan(work: Work, course: Course, unit: str, arguments: argparse.Namespace, 
                 continue
             record = record_in(course.folder("autograded_directory", student, unit), unit)
             if arguments.exercise and not (kept and record):
-                work.problems.append(f"{submission} is not marked yet, or has changed since: mark all of it first, with the "
-                                     "same command without --exercise")
+                work.problems.append(f"{submission} is not marked yet, or it or the released notebook has changed since: "
+                                     "mark all of it first, with the same command without --exercise")
                 continue
             again = _again(arguments, record)
             work.jobs.append(Job(submission, released, journal, journal.pending(student, digest, code, again.digest), again))
