@@ -293,6 +293,16 @@ def test_requests_are_listed_with_the_command_that_replays_them(folder, capsys):
     assert "requests/1_collectives (a folder) is not used" in told and "1_collectives (a folder) is not used" in shown.text
 
 
+def test_marks_that_are_older_than_a_change_of_points_are_named(folder, capsys):
+    folder.mark("ann", record({RING: "right"}))
+    facts = record({RING: "right"})
+    facts["exercises"][RING] |= {"points": 9, "max_points": 9}
+    folder.mark("bo", facts)
+    assert main(["report", UNIT]) == 0
+    told = capsys.readouterr().out
+    assert "bo: marked before points changed" in told and "ann: marked" not in told
+
+
 def test_a_name_that_is_not_unicode(folder, capsys):
     folder.mark(os.fsdecode(b"j\xf6rg"), record({RING: "mean"}))
     assert main(["report", UNIT]) == 0
