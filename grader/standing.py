@@ -11,6 +11,7 @@ from utils.notebook import record
 from utils.notebook.predictions import RIGHT
 from utils.words import padded, width_of
 
+VERSION = Path(__file__).resolve().parents[1] / "VERSION"  # in the students' archive: the course's version and day
 NOT_A_MARK = "Your own record, kept on this machine: no mark, and nobody else sees it."
 NO_UNITS = "No units are beside this folder: run `progress()` in a unit's notebook."
 
@@ -81,11 +82,20 @@ def n_passed(exercises: Iterable[Listed]) -> int:
 
 @dataclass(frozen=True)
 class Progress:
-    """A table that shows itself.  here: the unit whose notebook is open, if any; faults: what could not be read."""
+    """A table that shows itself.
+
+    here: the unit whose notebook is open, if any; faults: what could not be read; version: of the students' archive, if
+    this is one.
+    """
 
     units: tuple[Unit, ...]
     here: str = ""
     faults: tuple[str, ...] = ()
+    version: str = ""
+
+    @property
+    def small_print(self) -> str:
+        return f"{NOT_A_MARK} Version of the course: {self.version}." if self.version else NOT_A_MARK
 
     @property
     def unit_here(self) -> Unit | None:
@@ -117,10 +127,10 @@ class Progress:
         if self.unit_here:
             rows = [(f"  {exercise.sign} {exercise.label}", exercise.state) for exercise in self.unit_here.exercises]
             lines += [translated(f"In {self.here}:"), *_aligned(rows)]
-        return "\n".join([*lines, *map(translated, (self.core, self.next_step, NOT_A_MARK))])
+        return "\n".join([*lines, *map(translated, (self.core, self.next_step, self.small_print))])
 
     def _repr_html_(self) -> str:
-        return fill_in(__file__, progress=self, headings=HEADINGS, no_units=NO_UNITS, not_a_mark=NOT_A_MARK)
+        return fill_in(__file__, progress=self, headings=HEADINGS, no_units=NO_UNITS)
 
 
 def progress(folder: str | Path | None = None) -> Progress:
@@ -132,7 +142,8 @@ def progress(folder: str | Path | None = None) -> Progress:
         raise OSError(f"{place / record.NAME} cannot be read: {error}") from None
     faults = (f"{fault}: it is not used, and the next check sets it aside and begins a new one.",) if fault else ()
     units = tuple(_unit(path, data) for path in sorted(place.glob("*/*.ipynb")) if path.stem == path.parent.name)
-    return Progress(tuple(unit for unit in units if unit.exercises), Path.cwd().name, faults)
+    version = VERSION.read_text(encoding="utf-8").strip() if VERSION.is_file() else ""
+    return Progress(tuple(unit for unit in units if unit.exercises), Path.cwd().name, faults, version)
 
 
 def _unit(path: Path, data: record.Data) -> Unit:

@@ -17,6 +17,7 @@ from unittest import mock
 import nbformat
 
 from grader.course import running
+from grader.course.again import Again
 from grader.course.mark import Trying, mark_submission
 from grader.exercises import EXERCISES
 from grader.judging.verdict import Verdict
@@ -787,7 +788,7 @@ def changed(unit: str, names: tuple[str, ...], exercise: str, right: dict[str, A
 def faults(handed: Handed, released: bytes, known=EXERCISES) -> list[str]:
     """What marking makes of it that it should not; nothing, if all is well."""
     remark = handed.expected_remark()
-    _, record = mark_submission(handed.content(), released, seed=1, known=known, others=handed.others)
+    _, record = mark_submission(handed.content(), released, again=Again(seed=1), known=known, others=handed.others)
     found = []
     for name, verdict in record["exercises"].items():
         if name not in handed.lost and verdict["points"] < verdict["max_points"]:

@@ -5,6 +5,7 @@ import json
 import random
 import re
 import subprocess
+import zipfile
 from collections.abc import Iterator
 
 import nbformat
@@ -14,9 +15,11 @@ from grader.contracts import contracts_of
 from grader.course.assigning import assigned, graded, right_program
 from grader.course.cell import is_solution, name_of
 from grader.course.course_file import LEFT_OUT, OTHERS, Assigned, BadCourseFile, CourseFile, read
+from grader.course.mark import left_unmarked
 from grader.course.source import defined_in, used_in
 from grader.exercises import EXERCISES, UNITS
 from grader.exercises.references import reference_cell
+from grader.report.records import read_record
 from tests.course import ROOT, Course
 from tests.submissions import SAMPLES
 
@@ -61,11 +64,16 @@ def test_every_cell_finds_its_names_and_exactly_what_is_assigned_is_marked(unit)
         assert graded(shaped) == {name: 0 if name in withdrawn else chosen.points.get(name, EXERCISES[name].max_points)
                                   for name in chosen.exercises}
         assert {name_of(cell) for cell in shaped.cells if is_solution(cell)} == {*chosen.exercises}
+        marked = read_record("ann", left_unmarked(nbformat.writes(shaped).encode(), "only a test")[1])
+        assert {name: outcome.max_points for name, outcome in marked.outcomes.items()} == graded(shaped)
         assert len({cell.id for cell in shaped.cells}) == len(shaped.cells)
         said = shaped.cells[1].source
-        assert all(f"| {contract.title} |" in said for contract in contracts_of(whole.cells)
-                   if contract.name in chosen.exercises)
-        assert "Core path" not in shaped.cells[0].source and not {" exercises,", " exercise,"} & {shaped.cells[0].source}
+        rows = [f"| {contract.title} | {contract.minutes} | " + (
+            "withdrawn |" if contract.name in withdrawn else f"{graded(shaped)[contract.name]:g} |")
+            for contract in contracts_of(whole.cells) if contract.name in chosen.exercises]
+        assert [line for line in said.split("\n") if line.startswith("| ")][1:] == rows
+        first = shaped.cells[0].source
+        assert not re.search(r"core path(?! attention)|skip the rest|\d exercise|\w\.[A-Z]\w+ \w|\n\n\n", first, re.I)
     assert refused <= CHOICES // 2
 
 
@@ -136,6 +144,25 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
     assert [(row["student"], float(row["points"]), float(row["max_points"])) for row in rows] == [
         ("ann", 10 + fit, 10 + fit), ("bob", 10 + fit, 10 + fit)]
 
+    with course.gradebook() as gradebook:  # as the formgrader does
+        gradebook.find_grade("ring_time_check", UNIT, UNIT, "bob").manual_score = 7.5
+        gradebook.find_grade("fit_alpha_beta_check", UNIT, UNIT, "ann").manual_score = fit - 1
+        gradebook.find_comment("ring_time", UNIT, UNIT, "bob").manual_comment = "A <b>good</b> try"
+        gradebook.db.commit()
+    (course.root / "requests" / UNIT).mkdir(parents=True)
+    (course.root / "requests" / UNIT / "bob.txt").write_text("Exercise: fit_alpha_beta\nWhy <b>?\n\nAnswer: So.")
+    assert "No mark changes." in course.grader("autograde", UNIT, "--exercise", "ring_time", "--same-cases")
+    (course.root / "roster.csv").write_text("id,name\nann,Ann\nbob,Bob\n")
+    course.grader("handback", "folder", UNIT, "--roster", str(course.root / "roster.csv"))
+    back = list(csv.DictReader((course.root / "handed_back" / UNIT / "marks.csv").open()))
+    assert [(row["id"], float(row["points"]), float(row["of"])) for row in back] == [
+        ("ann", pytest.approx((9 + fit) * 0.9), 10 + fit), ("bob", 7.5 + fit, 10 + fit)]
+    with zipfile.ZipFile(course.root / "handed_back" / UNIT / "feedback.zip") as archive:
+        page = archive.read("bob/feedback.html").decode()
+    for words in (f"{7.5 + fit:g} of {10 + fit:g} points", "7.5 of 10 points were given by hand",
+                  "A &lt;b&gt;good&lt;/b&gt; try", "Why &lt;b&gt;?", "So."):
+        assert words in page
+
     write(course, FILE + "ann = { 01_collectives = 2027-05-06 }\n")  # a second extension, once she is marked
     assert "2 unchanged" in course.grader("autograde", UNIT)
     with course.gradebook() as gradebook:
@@ -146,7 +173,12 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
     assert caught.value.returncode == 2 and "course.toml" in caught.value.stderr
 
     write(course, FILE.replace("\n[units", "withdrawn = [\"ring_time\"]\n[units", 1))
-    assert "ring_time: 10 → 0 points" in course.grader("assign")
+    printed = course.grader("assign")
+    for words in ("ring_time: 10 → 0 points", "ring_time: withdrawn from now on"):
+        assert words in printed
+    assert "Nothing has changed since the last release." in course.grader("assign", "--dry-run")
+    assert "Marked before points or exercises changed: ann, bob." in course.grader(
+        "handback", "folder", UNIT, "--roster", str(course.root / "roster.csv"), "--dry-run")
     course.grader("autograde", UNIT)
     assert course.marks()["bob"] == {"ring_time": 0, "fit_alpha_beta": fit}
     with course.gradebook() as gradebook:
@@ -156,6 +188,27 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
     with pytest.raises(subprocess.CalledProcessError) as caught:
         course.grader("assign")
     assert "students have marks in 01_collectives, and ring_time would be lost" in caught.value.stderr
+
+
+def test_a_gradebook_from_before_the_course_file_is_taken_over(course):
+    """Marks and points by hand stay, and what would lose an exercise is refused."""
+    course.submit("ann", SAMPLES["full"].change)
+    course.grader("autograde", UNIT)
+    with course.gradebook() as gradebook:
+        gradebook.find_grade("ring_time_check", UNIT, UNIT, "ann").manual_score = 1
+        gradebook.db.commit()
+    marked = {name: EXERCISES[name].max_points for name in OWN} | {"ring_time": 1}
+    assert course.marks() == {"ann": marked}
+    write(course, FILE)
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        course.grader("assign")
+    assert 'bandwidths would be lost. Leave it assigned, and withdraw it' in caught.value.stderr
+    write(course, 'withdrawn = ["bandwidths"]\n[units.01_collectives]\npoints = { fit_alpha_beta = 10 }\n')
+    course.grader("assign")
+    assert course.marks() == {"ann": marked}
+    assert "1 marked" in course.grader("autograde", UNIT)  # what she handed in before is held against the new release
+    assert course.marks() == {"ann": {"ring_time": 1, "fit_alpha_beta": 10, "bandwidths": 0}}
+    assert "1 marked" in course.grader("report", UNIT)
 
 
 def test_without_a_course_file_or_with_a_bad_one_nothing_is_changed(course):

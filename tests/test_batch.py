@@ -5,21 +5,24 @@ import copy
 import errno
 import json
 import os
+import re
 import shutil
 import socket
 import sqlite3
 import subprocess
 
+import nbformat
 import pytest
 from nbgrader.api import Gradebook, InvalidEntry
 from sqlalchemy.exc import DataError, OperationalError
 
 from grader.course import batch, files, pool
 from grader.course import folder as folders
+from grader.course.again import ANEW
 from grader.course.folder import time_of
 from grader.course.journal import Journal, Result
 from grader.course.mark import left_unmarked
-from tests.course import Course, solution_cell, verdict_text
+from tests.course import Course, check_cell, solution_cell, verdict_text
 from tests.submissions import CHOSEN, MARKS, SAMPLES, UNIT, hand_in
 
 pytestmark = [pytest.mark.xdist_group("batch"), pytest.mark.timeout(600)]
@@ -76,11 +79,50 @@ def test_a_regrade_prints_what_changes_and_keeps_it(graded):
 
 def test_cases_can_be_those_of_the_last_time_or_of_a_number(quick):
     course, sent = quick
-    assert autograde(course)[0] == 0 and sent["ann"].seed is None
+    assert autograde(course)[0] == 0 and sent["ann"].again == ANEW
     record = course.root / "autograded" / "ann" / UNIT / f"{UNIT}.marks.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"seed": 77}))
-    assert autograde(course, "--regrade", "--same-cases")[0] == 0 and (sent["ann"].seed, sent["zoe"].seed) == (77, 0)
-    assert autograde(course, "--regrade", "--seed", "5")[0] == 0 and {task.seed for task in sent.values()} == {5}
+    assert autograde(course, "--regrade", "--same-cases")[0] == 0 and (
+        sent["ann"].again.seed, sent["zoe"].again.seed) == (77, 0)
+    assert autograde(course, "--regrade", "--seed", "5")[0] == 0 and {task.again.seed for task in sent.values()} == {5}
+
+
+def test_one_exercise_is_marked_again_and_the_others_keep_their_marks(tmp_path, monkeypatch):
+    """For whoever is marked as she handed in; what is put beside the others is its points, verdict, cases and alarms."""
+    course, earned = Course(tmp_path, UNIT, CHOSEN), dict.fromkeys(CHOSEN, 4.0)
+    gather, reduce = CHOSEN
+
+    def mark_all(_, tasks, unsafe):
+        for task in tasks:
+            notebook, record = left_unmarked(task.released, f"as {earned}")
+            record |= {"seed": 7 if task.again.seed is None else task.again.seed, "seeds": dict(task.again.seeds),
+                       "alarms": [{"kind": "other alarms", "about": name, "text": f"{name} {earned}"} for name in CHOSEN]}
+            for name in CHOSEN:
+                record["exercises"][name]["points"] = earned[name]
+            notebook = nbformat.reads(notebook.decode(), as_version=4)
+            for name in CHOSEN:
+                check_cell(notebook, name).outputs = [nbformat.v4.new_output("display_data", {"text/plain": str(earned)})]
+            yield task.name, (nbformat.writes(notebook).encode(), record)
+
+    monkeypatch.setattr(pool.Pool, "mark_all", mark_all)
+    course.submit("ann", SAMPLES["full"].change)
+    course.grader("autograde", UNIT)
+    course.submit("zoe", SAMPLES["full"].change)  # later, and not marked yet
+    earned = dict.fromkeys(CHOSEN, 3.0)
+    code, printed = autograde(course, "--exercise", gather, "--seed", "9")
+    assert code == 1 and f"ann                  {gather}              4 → 3" in printed and f"{reduce} " not in printed
+    assert "zoe/01_collectives is not marked yet, or it or the released notebook has changed since: mark all" in printed
+    assert course.marks() == {"ann": {gather: 3.0, reduce: 4.0}}
+    record = json.loads((tmp_path / "autograded" / "ann" / UNIT / f"{UNIT}.marks.json").read_text())
+    assert (record["seed"], record["seeds"]) == (7, {gather: 9})
+    assert [alarm["text"] for alarm in record["alarms"]] == [f"{reduce} {dict.fromkeys(CHOSEN, 4.0)}", f"{gather} {earned}"]
+    notebook = course.autograded("ann")
+    assert "3.0" in verdict_text(notebook, gather) and "4.0" in verdict_text(notebook, reduce)
+    autograde(course, "--student", "ann", "--exercise", gather, "--same-cases")
+    assert json.loads((tmp_path / "autograded" / "ann" / UNIT / f"{UNIT}.marks.json").read_text())["seeds"] == {gather: 9}
+    assert "1 unchanged" in autograde(course)[1]
+    code, printed = autograde(course, "--exercise", "ring_all_gathr")
+    assert code == 2 and "Did you mean 'ring_all_gather'?" in printed
 
 
 @pytest.mark.long
@@ -116,7 +158,7 @@ def test_a_release_that_somebody_worked_in_marks_nobody(graded):
         file.write_text(before.replace("raise NotImplementedError", "return None", 1))
         with pytest.raises(subprocess.CalledProcessError) as caught:
             course.grader("autograde", UNIT, "--regrade")
-        assert "somebody worked in ring_all_gather" in caught.value.stdout + caught.value.stderr
+        assert re.search(r"somebody worked in cell \d+ \(“def ring_all_gather", caught.value.stdout + caught.value.stderr)
     finally:
         file.write_text(before)
 
@@ -295,7 +337,7 @@ def test_a_file_that_goes_or_may_not_be_read_is_named(quick, monkeypatch):
     assert f"{UNIT}.ipynb cannot be read by you: change its permissions" in printed
     assert "zoe/01_collectives could not be read: " in printed and "is not there" in printed
     course.submit("zoe", SAMPLES["full"].change)
-    assert "1 done, 1 to go." in autograde(course)[1] and set(course.marks()) == set(GOOD)
+    assert "1 of 2 are marked; 1 left." in autograde(course)[1] and set(course.marks()) == set(GOOD)
 
 
 def _refuse(student, error):
@@ -336,7 +378,8 @@ def test_what_would_meet_everybody_stops_with_a_sentence_and_goes_on_later(quick
     assert code == 2 and "Nothing more was marked: " in printed and words in printed and "Traceback" not in printed
     sent.clear()
     code, printed = autograde(course)
-    assert code == 0 and "1 done, 1 to go." in printed and set(sent) == {"zoe"} and set(course.marks()) == set(GOOD)
+    assert code == 0 and "1 of 2 are marked; 1 left." in printed and set(sent) == {"zoe"}
+    assert set(course.marks()) == set(GOOD)
 
 
 @pytest.mark.parametrize("spoil", [
@@ -424,7 +467,7 @@ def test_all_that_was_handed_in_is_sent_and_a_change_of_any_marks_again(quick):
     assert sent["ann"].others == (("draft.ipynb", b"one"),) and sent["ann"].found == ("also handed in: draft.ipynb",)
     assert "2 unchanged" in autograde(course)[1]
     written(course.root / "submitted" / "ann" / UNIT, draft="two")
-    assert "1 done, 1 to go." in autograde(course)[1] and sent["ann"].others == (("draft.ipynb", b"two"),)
+    assert "1 of 2 are marked; 1 left." in autograde(course)[1] and sent["ann"].others == (("draft.ipynb", b"two"),)
 
 
 def make_sparse(path):

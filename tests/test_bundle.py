@@ -48,7 +48,7 @@ def folder(archive, tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("my courses")
     with tarfile.open(archive) as tar:
         tar.extractall(place, filter="data")
-    return place / bundle.TOP
+    return next(place.iterdir())
 
 
 def python_files(folder: Path) -> dict[str, str]:
@@ -59,10 +59,15 @@ def python_files(folder: Path) -> dict[str, str]:
 
 
 def test_the_same_files_make_the_same_archive(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1800000000")
     for name, order in (("a", "abc"), ("b", "cba")):
         monkeypatch.setattr(bundle, "files", lambda _, order=order: {letter: letter.encode() for letter in order})
         bundle.write(tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert re.fullmatch(r"[\d.]+-2027-01-15", bundle.version())
+    with tarfile.open(tmp_path / "a") as tar:
+        assert {name.partition("/")[0] for name in tar.getnames()} == {f"{bundle.TOP}-{bundle.version()}"}
+        assert tar.extractfile(f"{bundle.TOP}-{bundle.version()}/VERSION").read().decode() == f"{bundle.version()}\n"
 
 
 @pytest.mark.long
@@ -84,10 +89,12 @@ def test_one_folder_with_what_a_student_needs(archive):
     names = [entry.name for entry in entries]
     assert names == sorted(names) and archive.stat().st_size < LARGEST_BYTES
     assert all(entry.isreg() and (entry.mtime, entry.uid, entry.gid, entry.mode) == (0, 0, 0, 0o644) for entry in entries)
-    assert {PurePosixPath(name).parts[0] for name in names} == {bundle.TOP}
+    top, = {PurePosixPath(name).parts[0] for name in names}
+    assert top.startswith(f"{bundle.TOP}-")
     assert {PurePosixPath(name).parts[1] for name in names} == {
-        "README.md", "environment.yml", "Makefile", "pyproject.toml", "docs", "tools", "notebooks", "utils", "grader"}
-    inside = [name.removeprefix(f"{bundle.TOP}/") for name in names]
+        "README.md", "VERSION", "environment.yml", "Makefile", "pyproject.toml", "docs", "tools", "notebooks", "utils",
+        "grader"}
+    inside = [name.removeprefix(f"{top}/") for name in names]
     assert not [name for name in inside if NEVER.search(name)]
     assert {f"notebooks/{e.unit}/{e.unit}.ipynb" for e in EXERCISES.values()} <= set(inside)
     for path in (ROOT / "utils").rglob("*.py"):
@@ -259,6 +266,8 @@ def test_check_needs_none_of_what_marks(folder):
     run = in_bundle(folder, "-c", code)
     names, modules = json.loads(run.stdout)
     assert names == list(EXERCISES)
+    shown = in_bundle(folder, "-c", f"from grader import progress; print(progress('{folder.name}/notebooks'))").stdout
+    assert shown.rstrip().endswith(f"Version of the course: {(folder / 'VERSION').read_text().strip()}.")
     assert not {"nbgrader", "psutil", "dask", "distributed", "sqlalchemy", "sqlite3", "nbconvert"} & set(modules)
 
 

@@ -5,6 +5,7 @@ import datetime
 import pytest
 
 from grader.contracts import Contract
+from grader.course.changed import changes, exercise_changes
 from grader.course.course_file import BadCourseFile, LateRule, read
 
 CONTRACTS = {
@@ -83,6 +84,24 @@ def test_a_bad_one_is_refused_with_its_line_and_what_was_expected(tmp_path, text
     with pytest.raises(BadCourseFile) as caught:
         course(tmp_path, text)
     assert f"course.toml, line {line}: " in str(caught.value) and words in str(caught.value)
+
+
+def test_each_change_since_the_last_release_is_told_and_nothing_else(tmp_path):
+    before = course(tmp_path, WHOLE)
+    assert list(changes(before, before)) == []
+    now = course(tmp_path, WHOLE.replace("2027-05-03", "2027-05-04").replace("left out", "solved").replace(
+        "percent_a_day = 10", "percent_a_day = 20").replace('withdrawn = ["gather"]', 'withdrawn = ["reduce"]').replace(
+        '"Wang Wei"', '"Wang Li"').replace("[units.02_data_parallel]\ndue = 2027-05-10T12:00:00+00:00", ""))
+    assert list(changes(before, now)) == [
+        "due date of 01_collectives: 03 May 2027, 23:59 (Europe/Berlin) → 04 May 2027, 23:59 (Europe/Berlin)",
+        "other exercises of 01_collectives: left out → solved", "02_data_parallel: no longer assigned",
+        "being late: costs 10 % a day, everything after 3 days → costs 20 % a day, everything after 3 days",
+        "extension of Wang Wei in 01_collectives: 05 May 2027, 10:00 (Europe/Berlin) → none",
+        "extension of Wang Li in 01_collectives: none → 05 May 2027, 10:00 (Europe/Berlin)",
+        "reduce: withdrawn from now on", "gather: no longer withdrawn"]
+    assert list(changes(now, before))[2] == "02_data_parallel: assigned for the first time"
+    assert list(exercise_changes({"a": 1, "b": 2}, {"b": 3, "c": 1})) == [
+        "c: asked for from now on", "a: no longer asked for", "b: 2 → 3 points"]
 
 
 def test_what_is_no_toml_is_said_with_its_place(tmp_path):

@@ -203,10 +203,11 @@ def test_without_records_the_next_step_is_named(folder, capsys, student, records
 
 def test_one_student_alone(folder, capsys):
     folder.mark("ann", record({RING: "right"}))
-    folder.mark("bo", record({RING: "raised"}))
+    folder.mark("bo", record({RING: "raised"}, remarks=["cell 3 was slow"], alarms=[alarm(CONTAINED, "out of memory")]))
     assert main(["report", UNIT, "--student", "bo"]) == 0
     told = capsys.readouterr().out
-    assert "1 submission, 1 marked" in told and "1 of 1" in told and "ann" not in told
+    assert "1 submission, 1 marked" in told and f"{RING} (0 of 4): " in told and "ann" not in told
+    assert "Remark: cell 3 was slow" in told and "Contained: out of memory" in told
     assert not folder.file("report.html").exists()
     assert main(["report", UNIT, "--student", "e*"]) == 2
     assert "e*" in capsys.readouterr().err
@@ -272,6 +273,34 @@ def test_names_and_words_of_any_kind_run_nothing(folder, capsys):
     assert shown.links <= shown.ids
     rows = folder.submissions()
     assert set(rows) == {*STRANGE, "'=1+1"} - {"=1+1"} and rows["&amp;"]["remarks"].startswith("'=")
+
+
+def test_requests_are_listed_with_the_command_that_replays_them(folder, capsys):
+    folder.mark("o'neil", record({RING: "mean"}))
+    place = folder.root / "requests" / UNIT
+    place.mkdir(parents=True)
+    (place / "o'neil.txt").write_text(f"Exercise: {RING}\nIt is <b>right</b>.\nExercise: reduce\nx\nAnswer: Yes.")
+    (place / "bo.txt").write_text(f"Exercise: {RING}\nx")
+    folder.mark("zoe", record({RING: "right"}))
+    (place / "zoe.txt").symlink_to("/etc/passwd")
+    (place.parent / "1_collectives").mkdir()
+    assert main(["report", UNIT]) == 0
+    told, shown = " ".join(capsys.readouterr().out.split()), Reader(folder.file("report.html").read_text())
+    assert "(1 open, 1 answered)" in told and f"o'neil, {RING}, 0 of 4 points: It is <b>right</b>." in told
+    command = f"python -m grader autograde {UNIT} --student 'o'\"'\"'neil' --exercise {RING} --same-cases"
+    assert command in told and command in shown.text and "It is <b>right</b>." in shown.text and "Answer: Yes." in shown.text
+    assert "bo.txt is called after 'bo', and nobody of that name is marked" in told and "is a symbolic link" in told
+    assert "requests/1_collectives (a folder) is not used" in told and "1_collectives (a folder) is not used" in shown.text
+
+
+def test_marks_that_are_older_than_a_change_of_points_are_named(folder, capsys):
+    folder.mark("ann", record({RING: "right"}))
+    facts = record({RING: "right"})
+    facts["exercises"][RING] |= {"points": 9, "max_points": 9}
+    folder.mark("bo", facts)
+    assert main(["report", UNIT]) == 0
+    told = capsys.readouterr().out
+    assert "bo: marked before points changed" in told and "ann: marked" not in told
 
 
 def test_a_name_that_is_not_unicode(folder, capsys):

@@ -1,17 +1,20 @@
 """Write the students' archive: notebooks, utils, public checks; no solutions, oracles or hidden cases (`make bundle`)."""
 
+import datetime
 import io
 import multiprocessing
+import os
 import re
 import sys
 import tarfile
+import tomllib
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import torch
 
-from grader import hunt
+from grader import hunt, standing
 from grader.checks import PUBLIC_SEED
 from grader.course.assign import RELEASED
 from grader.course.course_file import NAME, BadCourseFile, CourseFile, course_if_any
@@ -50,12 +53,23 @@ def files(course: CourseFile | None = None) -> dict[str, bytes]:
     return {name: text.encode() for name, text in texts.items()} | case_data(course)
 
 
+def version() -> str:
+    """The course's, and the day: today, or that of SOURCE_DATE_EPOCH, by which an archive can be made again to the byte."""
+    seconds = os.environ.get("SOURCE_DATE_EPOCH")
+    day = datetime.datetime.fromtimestamp(int(seconds), datetime.UTC).date() if seconds else datetime.date.today()
+    return f"{tomllib.loads(_text('pyproject.toml'))['project']['version']}-{day}"
+
+
 def write(archive: Path, course: CourseFile | None = None) -> None:
-    """Write the archive; the same files make the same bytes. (xz, because big cases of many exercises share numbers.)"""
+    """Write the archive; the same files on the same day make the same bytes. Its folder has the version in its name.
+
+    (xz, because big cases of many exercises share numbers.)
+    """
     archive.parent.mkdir(parents=True, exist_ok=True)
+    now = version()
     with tarfile.open(archive, "w:xz", format=tarfile.GNU_FORMAT, preset=9) as tar:
-        for name, content in sorted(files(course).items()):
-            entry = tarfile.TarInfo(f"{TOP}/{name}")
+        for name, content in sorted((files(course) | {standing.VERSION.name: f"{now}\n".encode()}).items()):
+            entry = tarfile.TarInfo(f"{TOP}-{now}/{name}")
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
 
@@ -154,7 +168,7 @@ def _text(path: str | Path) -> str:
 
 
 def main() -> None:
-    archive = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "build" / f"{TOP}.tar.xz"
+    archive = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "build" / f"{TOP}-{version()}.tar.xz"
     try:
         course = course_if_any(ROOT)
     except BadCourseFile as error:

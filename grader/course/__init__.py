@@ -4,8 +4,9 @@ Before: release: solutions/ to notebooks/. counts: numbers that stand in several
 try_one: tries one.
 
 A course of one's own: course_file: what course.toml says. assigning: a unit's notebook as it assigns it. assign: makes them,
-and says what changes. late: what being late costs. collect: in from a platform. handback: back to it. platforms: their names
-of files, and their tables. student_page: what a student gets back.
+and says what it asks for. changed: and what is otherwise than last time. late: what being late costs. collect: in from a
+platform. handback: back to it. platforms: their names of files, and their tables. student_page: what a student gets back.
+requests: what she asks to have looked at again.
 
 Folders: folder: who handed what in. files: opens what students handed in. export: marks as CSV. shown: names of others, made
 harmless.
@@ -16,5 +17,5 @@ sandbox. mark: marks them. second_look: at what a clock decides. suspicion: code
 person should look at. feedback: a verdict as a student gets it back. limited: the same in a process with limits.
 
 A class: batch: many submissions side by side. pool, cluster: who marks them, here or elsewhere. journal: what is done so
-far. gradebook: its one writer. autograde: the steps that nbgrader runs.
+far. again: marking once more, one exercise alone. gradebook: its one writer. autograde: the steps that nbgrader runs.
 """

@@ -12,11 +12,13 @@ from nbgrader.api import MissingEntry
 
 from grader.contracts import contracts_of
 from grader.course.assigning import assigned, graded, local
-from grader.course.course_file import Assigned, BadCourseFile, CourseFile, course_in
+from grader.course.changed import changes, exercise_changes
+from grader.course.course_file import NAME, Assigned, BadCourseFile, CourseFile, course_if_any, course_in
 from grader.course.folder import Course
 from grader.exercises import EXERCISES
 
 SOURCES, RELEASED = "assigned/solutions", "assigned/notebooks"  # where nbgrader's configuration looks, with a course.toml
+LAST_TIME = f"assigned/{NAME}"  # as it was then
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,8 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         course = course_in(root)
         shaped = {unit: assigned(_solutions(root, unit), what, course) for unit, what in course.units.items()}
-        lines = [line for unit, notebook in shaped.items()
-                 for line in preview(course, course.units[unit], notebook, _released(root, unit))]
+        lines = [line for unit, notebook in shaped.items() for line in preview(course, course.units[unit], notebook)]
+        lines += _since_last_time(root, course, shaped)
         _refuse_lost_marks(folder, shaped)
     except BadCourseFile as error:
         print(f"Nothing was changed: {error}", file=sys.stderr)
@@ -51,11 +53,12 @@ def run(arguments: argparse.Namespace) -> int:
         with folder.gradebook() as gradebook:  # where nbgrader's own steps and formgrader look for it
             gradebook.update_or_create_assignment(unit, duedate=course.units[unit].due)
         print(f"{RELEASED}/{unit}")
+    (root / LAST_TIME).write_bytes((root / NAME).read_bytes())
     return 0
 
 
-def preview(course: CourseFile, unit: Assigned, notebook: NotebookNode, before: dict[str, float] | None) -> Iterator[str]:
-    """What a unit asks of students, and what is otherwise than before, as it was released, line by line."""
+def preview(course: CourseFile, unit: Assigned, notebook: NotebookNode) -> Iterator[str]:
+    """What a unit asks of students, line by line."""
     known, now = {contract.name: contract for contract in contracts_of(notebook.cells)}, graded(notebook)
     minutes = sum(known[name].minutes for name in now)
     due = f", due {local(unit.due, course)}" if unit.due else ", no due date"
@@ -64,11 +67,23 @@ def preview(course: CourseFile, unit: Assigned, notebook: NotebookNode, before: 
         own = EXERCISES[name].max_points
         remark = "withdrawn" if name in course.withdrawn else "" if points == own else f"{own:g} by default"
         yield f"  {name:<28} {points:>3g} points  {known[name].minutes:>3} min  {remark}".rstrip()
-    if before is not None and before != now:
-        yield from (f"  now released too: {name}" for name in now.keys() - before.keys())
-        yield from (f"  no longer asked for: {name}" for name in before.keys() - now.keys())
-        yield from (f"  {name}: {before[name]:g} → {points:g} points" for name, points in now.items()
-                    if name in before and before[name] != points)
+
+
+def _since_last_time(root: Path, course: CourseFile, shaped: dict[str, NotebookNode]) -> list[str]:
+    """What is otherwise than when students last got their notebooks; nothing where they never did."""
+    found: list[str] = []
+    before = None
+    try:
+        if before := course_if_any(root, LAST_TIME):
+            found += changes(before, course)
+    except BadCourseFile as error:
+        found.append(f"what the last release was made from cannot be compared: {error}")
+    released = {unit: _released(root, unit) for unit in shaped}
+    found += [line for unit, notebook in shaped.items() if released[unit] is not None
+              for line in exercise_changes(released[unit], graded(notebook))]
+    if found:
+        return ["Since the last release:", *(f"  {line}" for line in found)]
+    return ["Nothing has changed since the last release."] if before else []
 
 
 def _released(root: Path, unit: str) -> dict[str, float] | None:

@@ -19,8 +19,11 @@ from utils.languages.choice import ENGLISH
 
 MARKS_OF_A_SOLUTION = re.compile(r"^ *### (BEGIN|END) SOLUTION\n?", re.M)
 FACTS = re.compile(r"^(★ core|further|challenge \(c\))(?= · )", re.M)
-COUNTED = re.compile(r"[^.\n]*\b\d+ (?:exercises?|challenges?)\b[^.\n]*\.\s*")  # a sentence of a unit's first cell
-CORE_PATH = re.compile(r"\*\*Core path\*\* \(★\).*?(?=\n\n|\Z)", re.S)
+# Of a unit's first cell: a sentence that counts; what the core path asks for, with the list below it, and other readers.
+COUNTED = re.compile(r"[^.\n]*\b\d+ (?:exercises?|challenges?)\b[^.\n]*\. *")
+CORE_PATH = re.compile(r"\*\*Core path\*\* \(★\).*?(?=\(?(?:In )?Stanford CS336|\n\n(?!- )|\Z)"
+                       r"|\*\*Your hours\.\*\*[^\n]*|^\| if you want \|.*?(?=\n\n)|Reading and running the cells[^.]*\. ",
+                       re.S | re.M)
 PREDICTED = re.compile(r"predict\.(number|choice|compare)\(\s*\"([\w-]+)\"")
 
 
@@ -38,7 +41,7 @@ def assigned(solutions: NotebookNode, unit: Assigned, course: CourseFile) -> Not
         name = name_of(cell).removesuffix("_check")
         cell.metadata.nbgrader.points = course.points(name, unit.unit, EXERCISES[name].max_points)
     first = notebook.cells[0]
-    first.source = CORE_PATH.sub("", COUNTED.sub("", first.source)).rstrip() + "\n"
+    first.source = re.sub(r"\n{3,}", "\n\n", COUNTED.sub("", CORE_PATH.sub("", first.source))).rstrip() + "\n"
     own = new_markdown_cell(in_words(unit, course, contracts), id="assigned", metadata=first.metadata)
     notebook.cells.insert(1, own)
     if course.language != ENGLISH:

@@ -53,7 +53,10 @@ class MarkExercises(NbGraderPreprocessor):
 
 
 class SaveMarks(SaveAutoGrades):
-    """The judge's points into the gradebook; a check without a verdict earns nothing."""
+    """The judge's points into the gradebook; a check without a verdict earns nothing.
+
+    Points by hand win, but not where an exercise is withdrawn: it would count more than its 0 points.
+    """
 
     def preprocess(self, nb: NotebookNode, resources):
         with speaking(language_of(nb)):  # of the comments
@@ -63,6 +66,8 @@ class SaveMarks(SaveAutoGrades):
         grade = self.gradebook.find_grade(cell.metadata["nbgrader"]["grade_id"], self.notebook_id, self.assignment_id,
                                           self.student_id)
         grade.auto_score = resources["record"]["exercises"].get(exercise_of(cell), {}).get("points", 0.0)
+        if not cell.metadata["nbgrader"]["points"]:
+            grade.manual_score = None
         grade.needs_manual_grade = grade.manual_score is not None
         self.gradebook.db.commit()
 

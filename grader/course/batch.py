@@ -4,17 +4,19 @@ import argparse
 import contextlib
 import errno
 import itertools
-import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import nbformat
 from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 from tqdm import tqdm
 
 from grader.course import cluster, pool
-from grader.course.course_file import BadCourseFile, course_if_any
+from grader.course.again import ANEW, Again, put_beside, record_in
+from grader.course.cell import exercise_of, is_check
+from grader.course.course_file import BadCourseFile, course_if_any, nearest
 from grader.course.files import BadFile
 from grader.course.folder import Course, CourseError, Submission
 from grader.course.gradebook import keep, register, scores
@@ -42,10 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="the gradebook, e.g. postgresql+psycopg://user@host/course")
     parser.add_argument("--regrade", action="store_true",
                         help="mark again what is marked; print what changes before it is kept")
+    parser.add_argument("--exercise", action="append", default=[], metavar="NAME",
+                        help="mark only this one again, and leave the others' marks; may be repeated")
     cases = parser.add_mutually_exclusive_group()
     cases.add_argument("--seed", type=int, help="draw the cases from this number, such as a record names")
     cases.add_argument("--same-cases", action="store_true", help="draw each submission's cases as when it was last marked")
-    parser.add_argument("--yes", action="store_true", help="keep the changes of --regrade without asking")
+    parser.add_argument("--yes", action="store_true", help="keep the changes of --regrade or --exercise without asking")
     parser.add_argument("--unsafe", action="store_true",
                         help="without a sandbox: students' code can then read, change and send away whatever you can")
 
@@ -54,14 +58,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 class Job:
     """One submission that is to be marked, or whose result waits for the gradebook since marking was interrupted.
 
-    seed: what its cases are drawn from; a fresh number, if it is None.
+    again: what of it, and on which cases, where it is not all of it on fresh ones.
     """
 
     submission: Submission
     released: bytes
     journal: Journal
     result: Result | None = None
-    seed: int | None = None
+    again: Again = ANEW
+
+    @property
+    def points(self) -> dict[str, float]:
+        """Of the exercises that were to be marked."""
+        return {name: points for name, points in self.result.points.items() if self.again.asks_for(name)}
 
 
 @dataclass
@@ -69,7 +78,7 @@ class Work:
     """What is to be done, what is done already, and what cannot be done."""
 
     jobs: list[Job] = field(default_factory=list)
-    unchanged: int = 0
+    unchanged: list[Submission] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def add_problems(self, problems: Iterable[str]) -> None:
@@ -98,6 +107,10 @@ def run(arguments: argparse.Namespace) -> int:
             units = [arguments.unit] if arguments.unit else handed_in
             if not units:
                 raise _nothing(course, "anything", "<unit>")
+            if arguments.exercise and not arguments.unit:
+                raise CourseError("--exercise marks an exercise of one unit: name the unit, too, as in `python -m grader "
+                                  f"autograde {units[0]} --exercise {arguments.exercise[0]}`")
+            arguments.regrade |= bool(arguments.exercise)
             for unit in units:
                 try:
                     _plan(work, course, unit, arguments, locks)
@@ -125,6 +138,7 @@ def _nothing(course: Course, what: str, unit: str) -> CourseError:
 def _plan(work: Work, course: Course, unit: str, arguments: argparse.Namespace, locks: contextlib.ExitStack) -> None:
     """Add what is to be done for one unit."""
     released = course.released(unit)
+    _refuse_unknown(arguments.exercise, unit, released)
     journal = Journal(course.root / "marking" / unit)
     locks.enter_context(journal.alone())
     if register(course, unit):
@@ -137,21 +151,36 @@ def _plan(work: Work, course: Course, unit: str, arguments: argparse.Namespace, 
     for submission in submissions:
         with work.only(submission, "could not be read"):
             student, digest = submission.student, _digest(submission, *submission.contents(), released)
-            if student in known and journal.is_kept(student, digest, course.db_url) and not arguments.regrade:
-                work.unchanged += 1
-                enter_penalty(course, student, unit)
-            else:
-                seed = last_seed(course, submission) if arguments.same_cases else arguments.seed
-                work.jobs.append(Job(submission, released, journal, journal.pending(student, digest, code), seed))
+            kept = student in known and journal.is_kept(student, digest, course.db_url)
+            if kept and not arguments.regrade:
+                work.unchanged.append(submission)
+                continue
+            record = record_in(course.folder("autograded_directory", student, unit), unit)
+            if arguments.exercise and not (kept and record):
+                work.problems.append(f"{submission} is not marked yet, or it or the released notebook has changed since: "
+                                     "mark all of it first, with the same command without --exercise")
+                continue
+            again = _again(arguments, record)
+            work.jobs.append(Job(submission, released, journal, journal.pending(student, digest, code, again.digest), again))
 
 
-def last_seed(course: Course, submission: Submission) -> int | None:
-    """What a submission's cases were drawn from when it was last marked; None if it was not, or if that cannot be read."""
-    folder = course.folder("autograded_directory", submission.student, submission.unit)
-    try:
-        return int(json.loads((folder / f"{submission.unit}.marks.json").read_text(encoding="utf-8"))["seed"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
+def _refuse_unknown(exercises: list[str], unit: str, released: bytes) -> None:
+    """Raises: CourseError for an exercise that the unit does not mark."""
+    if exercises:
+        known = [exercise_of(cell) for cell in nbformat.reads(released.decode(), as_version=4).cells if is_check(cell)]
+        for name in exercises:
+            if name not in known:
+                raise CourseError(f"{unit} marks no exercise called {name!r}; it marks {', '.join(known)}"
+                                  f"{nearest(name, known)}")
+
+
+def _again(arguments: argparse.Namespace, record: dict | None) -> Again:
+    """What is asked for of a submission. record: of the last time, None if it was not marked, or if that cannot be read."""
+    only = tuple(arguments.exercise)
+    counts = record.get("counts") if record and only else None
+    if record and arguments.same_cases:
+        return Again(only, record["seed"], record.get("seeds", {}), counts)
+    return Again(only, arguments.seed, {}, counts)
 
 
 def _grade(work: Work, course: Course, arguments: argparse.Namespace) -> float:
@@ -163,8 +192,11 @@ def _grade(work: Work, course: Course, arguments: argparse.Namespace) -> float:
         sandbox.require()
     if arguments.unsafe:
         print("Without a sandbox: the code of the submissions can do whatever you can.", file=sys.stderr)
-    if todo and (done := work.unchanged + len(ready)):
-        print(f"{done} done, {len(todo)} to go.")
+    if todo and (done := len(work.unchanged) + len(ready)):
+        print(f"{done} of {done + len(todo)} are marked; {len(todo)} left.", flush=True)
+    for submission in work.unchanged:
+        with work.only(submission, "is marked, but what being late costs could not be entered"):
+            enter_penalty(course, submission.student, submission.unit)
     for job in itertools.chain(ready, _mark(todo, work, arguments)):
         if not arguments.regrade:
             _keep(work, course, job)
@@ -177,7 +209,9 @@ def _keep(work: Work, course: Course, job: Job) -> None:
     """A result that cannot be kept does not come back: the next run marks the submission again."""
     kept = False
     with work.only(job.submission, "was marked, but its marks could not be kept"):
-        keep(course, job.submission, job.result, job.journal)
+        folder = course.folder("autograded_directory", job.submission.student, job.submission.unit)
+        result = put_beside(folder, job.result, job.again.only) if job.again.only else job.result
+        keep(course, job.submission, result, job.journal)
         kept = True
     if not kept:
         job.result = None
@@ -210,7 +244,7 @@ def _mark(jobs: list[Job], work: Work, arguments: argparse.Namespace) -> Iterato
             bar.total += 1
             for _ in _results(workers, [job], work, arguments.unsafe, progress):
                 pass
-            if job.result is None or sum(job.result.points.values()) < sum(first.points.values()):
+            if job.result is None or sum(job.points.values()) < sum(first.points.values()):
                 job.result = first
                 job.journal.put(first)
             yield job
@@ -238,7 +272,7 @@ def _results(workers: Workers, jobs: list[Job], work: Work, unsafe: bool, progre
         with work.only(job.submission, "was marked, but the result is not as it must be"):
             notebook, record = marked
             result = Result(job.submission.student, job.submission.unit, digest, code_digest(),
-                            notebook.decode(), record)
+                            notebook.decode(), record, job.again.digest)
             job.journal.put(result)
             _say(progress.line(job.submission, _in_short(record)))
             job.result = result
@@ -253,7 +287,7 @@ def _tasks(jobs: list[Job], work: Work, bar: tqdm) -> Iterator[pool.Task]:
         with work.only(job.submission, "could not be read"):
             content, others = job.submission.contents()
             name = job, _digest(job.submission, content, others, job.released)
-            task = pool.Task(name, content, job.released, others, job.submission.found, job.seed)
+            task = pool.Task(name, content, job.released, others, job.submission.found, job.again)
         if task:
             yield task
         else:
@@ -276,7 +310,7 @@ def _keep_changes(work: Work, course: Course, yes: bool) -> None:
     for job in sorted(jobs, key=lambda job: str(job.submission)):
         student = job.submission.student
         old_points = before[job.submission.unit].get(student, {})
-        for exercise, points in job.result.points.items():
+        for exercise, points in job.points.items():
             old = old_points.get(exercise)
             if old != points:
                 before_it = "not marked" if old is None else f"{old:g}"
@@ -294,7 +328,7 @@ def _keep_changes(work: Work, course: Course, yes: bool) -> None:
 def _conclude(work: Work, units: list[str], seconds: float) -> int:
     parts = [f"{sum(job.result is not None for job in work.jobs)} marked in {_duration(seconds)}"]
     if work.unchanged:
-        parts.append(f"{work.unchanged} unchanged since they were marked")
+        parts.append(f"{len(work.unchanged)} unchanged since they were marked")
     if work.problems:
         parts.append(f"{len(work.problems)} could not be marked")
     print(", ".join(parts) + ".")

@@ -3,9 +3,11 @@
 import contextlib
 import logging
 import resource
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from grader.course.again import ANEW, Again
 from grader.course.journal import ROOT, code_digest
 from grader.course.limited import mark_within_limits
 from grader.course.pool import Task
@@ -25,12 +27,12 @@ class ClusterError(RuntimeError):
 
 
 def mark_here(submitted: bytes, released: bytes, code: str, unsafe: bool, others: Sequence[tuple[str, bytes]] = (),
-              found: Sequence[str] = (), seed: int | None = None) -> "Marked":
+              found: Sequence[str] = (), again: Again = ANEW) -> "Marked":
     """The task itself: a pure function, run by a worker."""
     if code_digest() != code:
         raise ClusterError(f"the worker's course ({ROOT}) is not of the same version as the one that sends: install "
                            "the same one on every worker")
-    return mark_within_limits(submitted, released, unsafe, others=others, found=found, seed=seed)
+    return mark_within_limits(submitted, released, unsafe, others=others, found=found, again=again)
 
 
 @contextlib.contextmanager
@@ -73,8 +75,9 @@ class Cluster:
                 task = next(tasks, None)
                 if task is None:
                     return
-                future = self._client.submit(mark_here, task.submitted, task.released, code, unsafe, task.others, task.found,
-                                             task.seed, pure=False)
+                with warnings.catch_warnings(action="ignore", category=UserWarning):  # Dask's advice on large files
+                    future = self._client.submit(mark_here, task.submitted, task.released, code, unsafe, task.others,
+                                                 task.found, task.again, pure=False)
                 names[future.key] = task.name
                 running.add(future)
 

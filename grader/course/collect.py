@@ -235,7 +235,10 @@ def _short(name: str, unit: str) -> str:
 def _facts(work: Work) -> dict[str, str]:
     """What the gradebook is told of a student: no less than it may know already."""
     name = work.student.name if work.student else work.of.name
-    facts = {"first_name": plain(name), "last_name": ""} if name != work.key else {}
+    last, comma, first = plain(name).partition(", ")
+    if not comma:
+        first, _, last = plain(name).rpartition(" ")
+    facts = {"first_name": first, "last_name": last} if name != work.key else {}  # "Lee, Ann" in the formgrader
     return facts | ({"email": work.student.email} if work.student and work.student.email else {})
 
 

@@ -99,15 +99,16 @@ def course_in(root: Path) -> CourseFile:
     return course
 
 
-def course_if_any(root: Path) -> CourseFile | None:
-    """The same; None where the folder has no course.toml.  Raises: BadCourseFile."""
-    if not (root / NAME).is_file():
+def course_if_any(root: Path, name: str = NAME) -> CourseFile | None:
+    """The same; None where the folder has no course.toml, or no other file of this name.  Raises: BadCourseFile."""
+    file = root / name
+    if not file.is_file():
         return None
     notebooks = sorted(path for path in (root / "solutions").glob("[0-9]*/*.ipynb") if path.stem == path.parent.name)
-    return _read_once(root / NAME, tuple(notebooks), tuple(path.stat().st_mtime_ns for path in (root / NAME, *notebooks)))
+    return _read_once(file, tuple(notebooks), tuple(path.stat().st_mtime_ns for path in (file, *notebooks)))
 
 
-@functools.lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=2)
 def _read_once(path: Path, notebooks: tuple[Path, ...], changed_ns: tuple[int, ...]) -> CourseFile:
     """Whoever marks a class asks for each submission, and reads the file again only if something has changed."""
     return read(path, {notebook.stem: contracts_in(notebook) for notebook in notebooks})
@@ -128,7 +129,7 @@ class _Reader:
             self._zone = zoneinfo.ZoneInfo(zone)
         except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
             raise self._bad("timezone", f"there is no time zone {zone!r}; expected one like \"Europe/Berlin\" or \"UTC\""
-                                        f"{_nearest(zone, zoneinfo.available_timezones())}") from None
+                                        f"{nearest(zone, zoneinfo.available_timezones())}") from None
         units = {unit: self._unit(unit, facts) for unit, facts in self._table(said, "units").items()}
         exercises = {contract.name for known in self._contracts.values() for contract in known}
         withdrawn = self._names(said.get("withdrawn", []), "withdrawn", exercises, "exercise")
@@ -140,7 +141,7 @@ class _Reader:
     def _unit(self, unit: str, facts: Any) -> Assigned:
         if unit not in self._contracts:
             raise self._bad(unit, f"there is no unit {unit!r}; expected one of {', '.join(self._contracts)}"
-                                  f"{_nearest(unit, self._contracts)}")
+                                  f"{nearest(unit, self._contracts)}")
         if not isinstance(facts, dict):
             raise self._bad(unit, f"[units.{unit}] is expected to have lines such as exercises = \"core\", found {facts!r}")
         self._from = max(self._line_of(f"units.{unit}") or 0, self._line_of(unit) or 0)
@@ -177,7 +178,7 @@ class _Reader:
             for unit, time in until.items():
                 if unit not in self._contracts:
                     raise self._bad(student, f"an extension of {student} is for {unit!r}, and there is no such unit"
-                                             f"{_nearest(unit, self._contracts)}")
+                                             f"{nearest(unit, self._contracts)}")
                 yield (student, unit), self._time(time, student)
 
     # ── parts, and what is wrong with them ──
@@ -202,14 +203,14 @@ class _Reader:
         for name in names:
             if name not in (known := list(known)):
                 raise self._bad(name, f"there is no {kind} called {name!r}; there are: {', '.join(known)}"
-                                      f"{_nearest(name, known)}")
+                                      f"{nearest(name, known)}")
         return names
 
     def _known(self, said: dict[str, Any], keys: tuple[str, ...], where: str) -> None:
         for key in said:
             if key not in keys:
                 raise self._bad(key, f"{f'[{where}] has' if where else 'there is'} no {key!r}; expected one of "
-                                     f"{', '.join(keys)}{_nearest(key, keys)}")
+                                     f"{', '.join(keys)}{nearest(key, keys)}")
 
     def _table(self, said: dict[str, Any], key: str) -> dict[str, Any]:
         table = said.get(key, {})
@@ -226,7 +227,7 @@ class _Reader:
         text = self._text(said, key, default)
         if text not in allowed:
             raise self._bad(key, f"{key}: expected {' or '.join(f'{one!r}' for one in allowed)}, found {text!r}"
-                                 f"{_nearest(text, allowed)}")
+                                 f"{nearest(text, allowed)}")
         return text
 
     def _bad(self, word: str, words: str) -> BadCourseFile:
@@ -240,6 +241,7 @@ class _Reader:
                      if number >= first and whole.search(line.partition("#")[0])), None)
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A question about the likeliest name; "" where none is like it."""
     close = difflib.get_close_matches(name, list(known), 1)
     return f". Did you mean {close[0]!r}?" if close else ""

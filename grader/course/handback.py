@@ -5,8 +5,13 @@ import sys
 import zipfile
 from pathlib import Path
 
+from grader.contracts import contracts_in
+from grader.course.again import record_in
+from grader.course.course_file import BadCourseFile
 from grader.course.folder import COLLECTED, Course
-from grader.course.platforms import PLATFORMS, BadTable, Mark, feedback_files, marks_table
+from grader.course.late import enter_penalty
+from grader.course.platforms import PLATFORMS, BadTable, Mark, feedback_files, marks_table, roster
+from grader.course.requests import Request, requests_for
 from grader.course.shown import plain
 from grader.course.student_page import page_of
 
@@ -34,21 +39,36 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"Nothing was written: {plain(str(error))}. `python -m grader collect {arguments.platform} FILE.zip "
               f"{arguments.unit} --roster FILE.csv` keeps what handing back needs", file=sys.stderr)
         return 2
-    marks = list(marks_of(course, arguments.unit, places))
     try:
+        if not arguments.dry_run:  # points by hand change what being late costs
+            with course.gradebook() as gradebook:
+                students = [submission.student.id for submission in gradebook.assignment_submissions(arguments.unit)]
+            for student in students:
+                enter_penalty(course, student, arguments.unit)
+        marks, requests = marks_of(course, arguments.unit, places)
         csv = marks_table(arguments.platform, arguments.title or arguments.unit, marks, text)
+        known = {*places, *(student.id for student in roster(arguments.platform, text))}
     except BadTable as error:
         print(f"Nothing was written: {table}: {plain(str(error))}", file=sys.stderr)
         return 2
+    except BadCourseFile as error:
+        print(f"Nothing was written: {plain(str(error))}", file=sys.stderr)
+        return 2
+    if outdated := [mark.student for mark in marks if mark.outdated]:
+        print(f"Marked before points or exercises changed: {', '.join(map(plain, outdated))}. `python -m grader autograde "
+              f"{arguments.unit}` marks these anew")
     without = [mark.student for mark in marks if not mark.feedback]
     rows = csv.count("\n") - 1
     print(f"{arguments.unit}: {len(marks)} students with marks, {rows} of them in the table, feedback for "
           f"{len(marks) - len(without)}.")
-    if elsewhere := [mark.student for mark in marks if mark.student not in places]:
+    if elsewhere := [mark.student for mark in marks if mark.student not in known]:
         print(f"Not collected from {arguments.platform}: {', '.join(map(plain, elsewhere))}. See to these by hand.")
     if without:
         print(f"No page for {', '.join(map(plain, without))}: the marked notebook or its record is missing. "
               f"`python -m grader autograde {arguments.unit} --regrade` makes both")
+    if unanswered := [f"{request.student} ({request.exercise})" for request in requests if not request.answer]:
+        print(f"Requests without an answer: {', '.join(map(plain, unanswered))}. `python -m grader report {arguments.unit}` "
+              "shows them")
     if not arguments.dry_run:
         folder = course.root / HANDED_BACK / arguments.unit
         folder.mkdir(parents=True, exist_ok=True)
@@ -60,14 +80,21 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def marks_of(course: Course, unit: str, places: dict[str, dict]) -> list[Mark]:
-    """Of everyone whom the gradebook has marked."""
+def marks_of(course: Course, unit: str, places: dict[str, dict]) -> tuple[list[Mark], list[Request]]:
+    """(the marks of everyone whom the gradebook has marked, what students asked to have looked at again)"""
     marks = []
+    titles = {contract.name: contract.title for contract in contracts_in(course.released_notebook(unit))}
     with course.gradebook() as gradebook:
-        for submission in gradebook.assignment_submissions(unit):
+        submissions = gradebook.assignment_submissions(unit)
+        requests, _ = requests_for(course, unit, titles, [submission.student.id for submission in submissions])
+        for submission in submissions:
             student, penalty = submission.student.id, submission.late_submission_penalty or 0.0
-            page = page_of(course, gradebook, submission)
+            page = page_of(course, gradebook, submission, requests)
             place = places.get(student, {"id": student, "place": student})
+            record = record_in(course.folder("autograded_directory", student, unit), unit)
+            grades = {grade.name.removesuffix("_check"): grade.max_score
+                      for one in submission.notebooks for grade in one.grades}
+            outdated = bool(record) and {name: v.get("max_points") for name, v in record["exercises"].items()} != grades
             marks.append(Mark(place["id"], max(0.0, submission.score - penalty), submission.max_score,
-                              page.encode() if page else b"", place["place"], student))
-    return marks
+                              page.encode() if page else b"", place["place"], student, outdated))
+    return marks, requests

@@ -23,7 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Result:
-    """One marked submission. digest: of what was marked; code: of the program that marked it."""
+    """One marked submission. digest: of what was marked; code: of the program that marked it; asked: what of it, and on
+    which cases, where that was said."""
 
     student: str
     unit: str
@@ -31,6 +32,7 @@ class Result:
     code: str
     notebook: str
     record: dict[str, Any]
+    asked: str = ""
 
     @property
     def points(self) -> dict[str, float]:
@@ -88,14 +90,15 @@ class Journal:
     def put(self, result: Result) -> None:
         write_whole(self.pending_file(result.student), json.dumps(asdict(result)))
 
-    def pending(self, student: str, digest: str, code: str) -> Result | None:
-        """A result that still waits for the gradebook, if it is of just this submission, release and program."""
+    def pending(self, student: str, digest: str, code: str, asked: str = "") -> Result | None:
+        """A result that still waits for the gradebook, if it is of just this submission, release, program and demand."""
         try:
             result = Result(**json.loads(self.pending_file(student).read_text()))
             whole = isinstance(result.notebook, str) and all(type(p) in (int, float) for p in result.points.values())
         except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
             return None
-        return result if whole and (result.student, result.digest, result.code) == (student, digest, code) else None
+        same = (result.student, result.digest, result.code, result.asked) == (student, digest, code, asked)
+        return result if whole and same else None
 
     def drop(self, student: str) -> None:
         self.pending_file(student).unlink(missing_ok=True)

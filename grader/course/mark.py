@@ -19,6 +19,7 @@ from nbformat.v4 import new_output
 from grader.calling.collect import Candidate
 from grader.calling.handing_out import Given, given
 from grader.course import feedback
+from grader.course.again import ANEW, Again
 from grader.course.alarms import CONTAINED, CONTRADICTED, MALFORMED, OTHER, RENAMED, Alarm
 from grader.course.cell import exercise_of, is_check, language_of, nbgrader_of
 from grader.course.handed_in import HandedIn, about_others, read_all, to_be_marked
@@ -58,10 +59,13 @@ class Marks:
     """The judge's record of one notebook.
 
     remarks: what else a reader of the feedback should know. alarms: what a person who marks should look at. too_busy:
-    exercises that lack points by a clock, on a machine that was too busy to tell.
+    exercises that lack points by a clock, on a machine that was too busy to tell. seeds: of exercises whose cases are drawn
+    from another number than `seed`. counts: the file among several notebooks that was marked, "" for the first.
     """
 
     seed: int
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    counts: str = ""
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     alarms: list[Alarm] = field(default_factory=list)
@@ -91,26 +95,29 @@ class Marks:
 
     def record(self) -> dict[str, Any]:
         """Plain JSON data."""
-        return {"seed": self.seed, "remarks": self.remarks, "alarms": [asdict(alarm) for alarm in self.alarms],
+        return {"seed": self.seed, "seeds": dict(self.seeds), "counts": self.counts, "remarks": self.remarks,
+                "alarms": [asdict(alarm) for alarm in self.alarms],
                 "peak_bytes": self.peak_bytes, "seconds": self.seconds, "too_busy": self.too_busy,
                 "exercises": {name: verdict.record() for name, verdict in self.verdicts.items()}}
 
 
-def mark_notebook(notebook: NotebookNode, seed: int | None = None, unsafe: bool = False,
-                  known: Mapping[str, Exercise] = EXERCISES, orders: Sequence[Sequence[Step]] = ()) -> Marks:
+def mark_notebook(notebook: NotebookNode, unsafe: bool = False,
+                  known: Mapping[str, Exercise] = EXERCISES, orders: Sequence[Sequence[Step]] = (),
+                  again: Again = ANEW) -> Marks:
     """Judge every exercise that `notebook` has a check cell for, and put the verdicts into those cells' outputs.
 
-    seed: what the cases are drawn from; fresh for each marking unless given, and recorded.
     unsafe: without a sandbox, on the caller's own risk. known: the exercises that check cells may name. orders: in which its
     cells can be run, the likeliest first, see grader.course.splice; from top to bottom unless given. For exercises that do
-    not earn everything, other versions of their functions and other orders are tried, and the best counts.
+    not earn everything, other versions of their functions and other orders are tried, and the best counts. again: which
+    exercises, and what their cases are drawn from, if not all from a fresh number; that is recorded.
     Raises: NoSandbox.
     """
     if not unsafe:
         sandbox.require()
     began = time.monotonic()
-    marks = Marks(secrets.randbits(32) if seed is None else seed)
-    exercises = [known[name] for cell in notebook.cells if is_check(cell) and (name := exercise_of(cell)) in known]
+    marks = Marks(secrets.randbits(32) if again.seed is None else again.seed, again.seeds)
+    exercises = [known[name] for cell in notebook.cells
+                 if is_check(cell) and (name := exercise_of(cell)) in known and again.asks_for(name)]
     trying = Trying(marks, unsafe)
     for number, steps in enumerate(orders or [steps_of(notebook)]):
         lacking = [exercise for exercise in exercises if exercise.max_points and not trying.is_full(exercise)]
@@ -144,29 +151,31 @@ def _show_verdicts(notebook: NotebookNode, marks: Marks) -> None:
             cell.outputs = [new_output("display_data", data)]
 
 
-def mark_submission(submitted: bytes, released: bytes, seed: int | None = None, unsafe: bool = False,
+def mark_submission(submitted: bytes, released: bytes, unsafe: bool = False,
                     known: Mapping[str, Exercise] = EXERCISES, others: Sequence[tuple[str, bytes]] = (),
-                    found: Sequence[str] = ()) -> Marked:
+                    found: Sequence[str] = (), again: Again = ANEW) -> Marked:
     """(the marked notebook, the record) of a submitted file, whatever is in it, against the released one.
 
     others: (name, content) of further notebooks that were handed in with it, the newest first; of several with work in
-    them, the best counts. found: what was odd about the files, in words.
-    A pure function but for the seed: it needs no folder and no gradebook.  Raises: NoSandbox.
+    them, the best counts. found: what was odd about the files, in words. again: as mark_notebook's.
+    A pure function but for a fresh seed: it needs no folder and no gradebook.  Raises: NoSandbox.
     """
     release = nbformat.reads(released.decode(), as_version=4)
     known = with_points_of(release, known)
     handed_in = read_all(submitted, others, release, {exercise.id: exercise.unit for exercise in EXERCISES.values()})
     marked: list[tuple[HandedIn, Marks]] = []
-    for one in to_be_marked(handed_in):
+    for one in [one for one in handed_in if one.name == again.counts] or to_be_marked(handed_in):
         if one.nothing_of_the_unit:
             marks = _nothing_to_judge(one, known)
         else:
-            marks = mark_notebook(one.spliced.notebook, seed, unsafe, known, one.spliced.orders)
+            marks = mark_notebook(one.spliced.notebook, unsafe, known, one.spliced.orders, again)
         marked.append((one, marks))
         if all(verdict.passed or not verdict.max_points for verdict in marks.verdicts.values()):
             break
     chosen, marks = max(marked, key=lambda pair: pair[1].points)
-    odd = [*found, *about_others(handed_in, chosen, {one.name: each.points for one, each in marked}), *chosen.wrong]
+    others = about_others(handed_in, chosen, {one.name: each.points for one, each in marked}) if again.counts is None else []
+    odd = [*found, *others, *chosen.wrong]
+    marks.counts = chosen.name
     marks.remarks[:0] = [*odd, *(() if chosen.nothing_of_the_unit else chosen.spliced.remarks)]
     marks.alarms += [Alarm(OTHER, text) for text in odd if not text.startswith(RENAMED)]
     marks.alarms += suspicions(chosen.notebook, release)[:SUSPICIONS]
@@ -232,7 +241,8 @@ class Trying:
         for exercise in exercises:
             self._tried[exercise.id].add(versions[exercise.id].function)
             if exercise.id not in self._trials:
-                self._trials[exercise.id] = exercise.trials(self._marks.seed, grading=True)
+                self._trials[exercise.id] = exercise.trials(
+                    self._marks.seeds.get(exercise.id, self._marks.seed), grading=True)
         functions = {exercise.id: versions[exercise.id].function for exercise in exercises}
         verdicts = self.verdicts(exercises, functions)
         for exercise in exercises:

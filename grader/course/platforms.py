@@ -125,7 +125,7 @@ def _time(text: str, zone: datetime.tzinfo) -> datetime.datetime | None:
 @dataclass(frozen=True)
 class Mark:
     """What goes back to one student. id: the platform's; points: with penalties and what was given by hand; feedback: the
-    page's content; student: whom the gradebook knows her as."""
+    page's content; student: whom the gradebook knows her as; outdated: whether it was given before points changed."""
 
     id: str
     points: float
@@ -133,6 +133,7 @@ class Mark:
     feedback: bytes = b""
     place: str = ""
     student: str = ""
+    outdated: bool = False
 
 
 def marks_table(platform: str, title: str, marks: Iterable[Mark], given_out: str) -> str:

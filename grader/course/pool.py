@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from grader.course.again import ANEW, Again
 from grader.course.limited import Marking
 from grader.sandbox.bubblewrap import NoSandbox
 from utils.ranks.fair_clock import processors
@@ -26,7 +27,7 @@ class Task:
     released: bytes
     others: Sequence[tuple[str, bytes]] = ()
     found: Sequence[str] = ()
-    seed: int | None = None
+    again: Again = ANEW
 
 
 def default_workers() -> int:
@@ -72,7 +73,7 @@ class Pool:
     def _send(self, tasks: Iterator[Task], unsafe: bool) -> None:
         while len(self._running) < self._workers and (task := next(tasks, None)) is not None:
             try:
-                marking = Marking(task.submitted, task.released, unsafe, task.others, task.found, task.seed)
+                marking = Marking(task.submitted, task.released, unsafe, task.others, task.found, task.again)
             except (RuntimeError, OSError) as error:  # no process can be started
                 failed: Future = Future()
                 failed.set_exception(error)

@@ -11,7 +11,7 @@ from nbgrader.preprocessors import ClearSolutions
 from nbgrader.utils import compute_checksum
 
 from grader.contracts import contracts_of
-from grader.course.cell import grade_id
+from grader.course.cell import grade_id, in_words
 from grader.course.counts import bring_up_to_date
 from grader.course.course_file import NAME
 from grader.exercises.broken import broken_program, is_broken
@@ -43,12 +43,12 @@ class ClearOrBreak(ClearSolutions):
 
 
 def worked_in(content: bytes) -> list[str]:
-    """The cells of a released notebook that somebody changed or ran since: none, if it is as it was released.
+    """The cells of a released notebook that somebody changed or ran since, in words: none, if it is as it was released.
 
     Raises: ValueError for what is no notebook.
     """
     cells = nbformat.reads(content.decode(), as_version=4).cells
-    return [cell.metadata.get("nbgrader", {}).get("grade_id", str(cell.get("id", ""))) for cell in cells
+    return [in_words(cell, number) for number, cell in enumerate(cells, 1)
             if cell.get("outputs") or cell.get("execution_count")
             or ("nbgrader" in cell.metadata and compute_checksum(cell) != cell.metadata.nbgrader.get("checksum"))]
 

@@ -1,6 +1,7 @@
 """The page that a student gets back: points and reasons on the first screen, then each exercise's verdict."""
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from grader.course.autograde import reason
 from grader.course.cell import exercise_of, is_check, is_solution, language_of, name_of
 from grader.course.feedback import sentence
 from grader.course.folder import Course
+from grader.course.requests import Request
 from grader.judging.html import fill_in
 from utils.languages.choice import speaking
 
@@ -23,7 +25,8 @@ SOLUTION_LETTERS = 8_000  # of one cell, so that a page stays small
 
 @dataclass(frozen=True)
 class Row:
-    """One exercise. verdict: as HTML, made by marking; comments: by hand."""
+    """One exercise. verdict: as HTML, made by marking; comments: by hand; requests: what she asked about it; withdrawn:
+    whether it counts nothing, which the reason says then."""
 
     exercise: str
     title: str
@@ -34,10 +37,13 @@ class Row:
     solution: str
     comments: tuple[str, ...] = ()
     by_hand: bool = False
+    requests: tuple[Request, ...] = ()
+    withdrawn: bool = False
 
 
-def page_of(course: Course, gradebook: Gradebook, submission: SubmittedAssignment) -> str | None:
-    """The page of one marked submission; None where what marking wrote is gone."""
+def page_of(course: Course, gradebook: Gradebook, submission: SubmittedAssignment,
+            requests: Sequence[Request] = ()) -> str | None:
+    """The page of one marked submission; None where what marking wrote is gone. requests: the class's."""
     student, unit = submission.student, submission.assignment.name
     folder = course.folder("autograded_directory", student.id, unit)
     try:
@@ -46,13 +52,14 @@ def page_of(course: Course, gradebook: Gradebook, submission: SubmittedAssignmen
     except (OSError, ValueError):
         return None
     with speaking(language_of(notebook)):
-        return _page(notebook, record, gradebook, submission)
+        return _page(notebook, record, gradebook, submission, requests)
 
 
-def _page(notebook: NotebookNode, record: dict[str, Any], gradebook: Gradebook, submission: SubmittedAssignment) -> str:
+def _page(notebook: NotebookNode, record: dict[str, Any], gradebook: Gradebook, submission: SubmittedAssignment,
+          requests: Sequence[Request]) -> str:
     student, unit = submission.student, submission.assignment.name
     penalty = submission.late_submission_penalty or 0.0
-    rows = list(_rows(notebook, record, gradebook, submission))
+    rows = list(_rows(notebook, record, gradebook, submission, requests))
     title = next((line.lstrip("# ") for cell in notebook.cells for line in cell.source.split("\n")
                   if cell.cell_type == "markdown" and line.startswith("# ")), unit)
     return fill_in(str(Path(__file__)), unit=unit, title=title, student=student.id, name=_name(student), rows=rows,
@@ -60,7 +67,8 @@ def _page(notebook: NotebookNode, record: dict[str, Any], gradebook: Gradebook, 
                    penalty=_number(penalty) if penalty else "", remarks=[sentence(text) for text in record["remarks"]])
 
 
-def _rows(notebook: NotebookNode, record: dict[str, Any], gradebook: Gradebook, submission: SubmittedAssignment):
+def _rows(notebook: NotebookNode, record: dict[str, Any], gradebook: Gradebook, submission: SubmittedAssignment,
+          requests: Sequence[Request]) -> Iterator[Row]:
     titles = {contract.name: contract.title for contract in contracts_of(notebook.cells)}
     solutions = {name_of(cell): cell.source for cell in notebook.cells if is_solution(cell)}
     grades = {grade.name: grade for one in submission.notebooks for grade in one.grades}
@@ -70,8 +78,17 @@ def _rows(notebook: NotebookNode, record: dict[str, Any], gradebook: Gradebook, 
         if grade is None:
             continue
         yield Row(exercise, titles.get(exercise, exercise), _number(grade.score), _number(grade.max_score),
-                  reason(verdict) or "", _html_of(cell), solutions.get(exercise, "")[:SOLUTION_LETTERS],
-                  _comments(gradebook, submission, exercise), _by_hand(grade))
+                  _reason(verdict), _html_of(cell), solutions.get(exercise, "")[:SOLUTION_LETTERS],
+                  _comments(gradebook, submission, exercise), _by_hand(grade), tuple(
+                      one for one in requests if (one.student, one.exercise) == (submission.student.id, exercise)),
+                  not grade.max_score)
+
+
+def _reason(verdict: dict[str, Any] | None) -> str:
+    """As in the gradebook; where that has no hint, what the check says, if it is withdrawn too: this page escapes it."""
+    if verdict is None or verdict["hints"]:
+        return reason(verdict) or ""
+    return verdict.get("problem") or reason(verdict) or ""
 
 
 def _html_of(check: NotebookNode) -> Markup:

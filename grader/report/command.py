@@ -4,11 +4,14 @@ import argparse
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from grader.contracts import contracts_in
+from grader.course.alarms import OTHER, Alarm
 from grader.course.cell import name_of
 from grader.course.folder import Course, chosen
+from grader.course.requests import requests_for
 from grader.course.shown import plain
 from grader.report.files import write_files, write_marks
 from grader.report.likeness import Pair, near_identical
@@ -17,6 +20,7 @@ from grader.report.tally import summarise
 from grader.report.terminal import as_text
 
 NARROWEST = 60
+OUTDATED = "marked before points changed: `python -m grader autograde` marks it anew"
 FAILED, MISUSED = 1, 2
 
 
@@ -46,8 +50,13 @@ def run(arguments: argparse.Namespace) -> int:
     if all(submission.not_marked for submission in submissions):
         return _complain(FAILED, f"Nothing is marked yet: run `python -m grader autograde {unit}` first.",
                          *(f"  {submission.student}: {submission.not_marked}" for submission in submissions))
-    paths = {contract.name: contract.path for contract in contracts_in(course.released_notebook(unit))}
+    contracts = contracts_in(course.released_notebook(unit))
+    submissions = _with_outdated(submissions, {contract.name: contract.points for contract in contracts})
+    paths = {contract.name: contract.path for contract in contracts}
+    requests, wrong = requests_for(course, unit, {contract.name: contract.title for contract in contracts}, marked)
     summary = summarise(unit, submissions, *_alike(course, unit, marked, submissions), students, paths)
+    summary = replace(summary, requests=tuple(request for request in requests if request.student in students),
+                      bad_requests=tuple(wrong) if summary.whole_class else ())
     print(as_text(summary, max(NARROWEST, shutil.get_terminal_size((110, 24)).columns)))
     if arguments.out or not arguments.student:
         folder = arguments.out or course.root / "reports" / unit
@@ -57,6 +66,13 @@ def run(arguments: argparse.Namespace) -> int:
         if no_marks:
             print(f"No marks.csv: {no_marks}.")
     return 0
+
+
+def _with_outdated(submissions: Sequence[Submission], points: Mapping[str, float]) -> list[Submission]:
+    """With an alarm for each that has other points than the released notebook. points: exercise -> what it has there."""
+    return [replace(one, alarms=(*one.alarms, Alarm(OTHER, OUTDATED))) if any(
+        points.get(name, outcome.max_points) != outcome.max_points for name, outcome in one.outcomes.items()) else one
+        for one in submissions]
 
 
 def _alike(course: Course, unit: str, marked: Mapping[str, Path],

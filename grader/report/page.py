@@ -1,6 +1,5 @@
 """A report as one HTML page (page.html) that needs nothing else, runs no script, and prints well."""
 
-from collections import defaultdict
 from typing import Any
 
 from markupsafe import Markup
@@ -18,7 +17,7 @@ def page(summary: Summary, picture: Picture) -> str:
     """The whole page. Every text in it is escaped; the browser is told to run nothing."""
     places = {submission.student: f"s{number}" for number, submission in enumerate(summary.submissions)}
     return fill_in(__file__, _plain, summary=summary, facts=_facts(summary), figure=Markup(figure_html(picture)),
-                   symptoms_shown=SYMPTOMS_SHOWN, kinds=KINDS, places=places, result=_result, reasons=_reasons)
+                   symptoms_shown=SYMPTOMS_SHOWN, kinds=KINDS, places=places, result=_result)
 
 
 def _plain(value: Any) -> Any:
@@ -44,12 +43,3 @@ def _result(submission: Submission) -> str:
     seconds = "" if submission.seconds is None else f"{submission.seconds:.0f} s"
     memory = human_bytes(submission.peak_bytes) if submission.peak_bytes else ""
     return ", ".join(filter(None, [f"{submission.points:g} of {submission.max_points:g} points", seconds, memory]))
-
-
-def _reasons(submission: Submission) -> dict[str, list[str]]:
-    """reason -> "exercise (points of points)" of all that lost points for it."""
-    reasons: dict[str, list[str]] = defaultdict(list)
-    for outcome in submission.outcomes.values():
-        if not outcome.full:
-            reasons[outcome.reason].append(f"{outcome.exercise} ({outcome.points:g} of {outcome.max_points:g})")
-    return reasons

@@ -74,6 +74,21 @@ class Submission:
         return first if first and first.symptom in (NOT_WRITTEN, NOTHING_TO_JUDGE) and len(reasons) == 1 else None
 
     @property
+    def reasons(self) -> dict[str, list[str]]:
+        """reason -> "exercise (points of points)" of all that lost points for it."""
+        reasons: dict[str, list[str]] = {}
+        for one in self.outcomes.values():
+            if not one.full:
+                reasons.setdefault(one.reason, []).append(f"{one.exercise} ({one.points:g} of {one.max_points:g})")
+        return reasons
+
+    @property
+    def only_remarks(self) -> list[str]:
+        """Those that are no alarm besides."""
+        alarms = {alarm.text for alarm in self.alarms}
+        return [remark for remark in self.remarks if remark not in alarms]
+
+    @property
     def points(self) -> float:
         return sum(outcome.points for outcome in self.outcomes.values())
 

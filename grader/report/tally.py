@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from grader.course.alarms import ALARMS, CONTRADICTED, MALFORMED
+from grader.course.requests import Request
 from grader.report.likeness import Pair
 from grader.report.records import Outcome, Submission
 
@@ -85,13 +86,25 @@ class Look:
 
 @dataclass(frozen=True)
 class Summary:
-    """All that a report says."""
+    """All that a report says. requests: of these students; bad_requests: in words, files of requests that hold none."""
 
     unit: str
     submissions: tuple[Submission, ...]
     tallies: tuple[Tally, ...]
     looks: tuple[Look, ...]
     whole_class: bool = True
+    requests: tuple[Request, ...] = ()
+    bad_requests: tuple[str, ...] = ()
+
+    @property
+    def open_requests(self) -> list[Request]:
+        return [request for request in self.requests if not request.answer]
+
+    def points_of(self, request: Request) -> str:
+        """What the judge gave where a student asks: "2 of 4 points"."""
+        submission = next(one for one in self.submissions if one.student == request.student)
+        outcome = submission.outcomes.get(request.exercise)
+        return f"{outcome.points:g} of {outcome.max_points:g} points" if outcome else "not marked"
 
     def symptoms(self, most: int) -> list[tuple[str, int, tuple[Symptom, ...]]]:
         """(exercise, of how many students, its commonest symptoms), where there are any.

@@ -1,6 +1,7 @@
 """A report as text for a terminal."""
 
 import itertools
+import textwrap
 
 from grader.course.shown import plain
 from grader.report.tally import Summary, Tally
@@ -10,6 +11,8 @@ from utils.words import columns
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 SYMPTOMS_SHOWN = 2
+COMMAND = "python -m grader "  # what begins so is there to be copied, and never cut
+LONGEST_REQUEST = 600
 
 
 def as_text(summary: Summary, width: int) -> str:
@@ -18,7 +21,12 @@ def as_text(summary: Summary, width: int) -> str:
     headline = f"{summary.unit}: {n_all} submission{'' if n_all == 1 else 's'}, {len(summary.marked)} marked"
     times = [f"Seconds to mark a submission: {summary.times()}"] if summary.times() else []
     parts = [[headline], str(_table(summary)).split("\n"), _symptoms(summary), times, _looks(summary)]
-    return "\n\n".join("\n".join(shorten(translated(line), width) for line in lines) for lines in parts if any(lines))
+    if not summary.whole_class:
+        parts = [*parts[:2], _wrapped(_details(summary), width), times]
+    parts += [_wrapped(_requests(summary), width)]
+    return "\n\n".join("\n".join(line if line.lstrip().startswith(COMMAND) else shorten(translated(line), width)
+                                 for line in lines)
+                       for lines in parts if any(lines))
 
 
 def histogram(tally: Tally) -> str:
@@ -57,6 +65,36 @@ def _symptoms(summary: Summary) -> list[str]:
 
 def _counted(some: int, of: int) -> str:
     return translated(f"{some} of {of}")
+
+
+def _details(summary: Summary) -> list[str]:
+    """Of each student all that the report knows, where it is about a few."""
+    lines = []
+    for one in summary.submissions:
+        looks = [look for look in summary.looks if look.student == one.student]
+        lines += [one.student, *(f"  {', '.join(names)}: {reason}" for reason, names in one.reasons.items())]
+        lines += [f"  Remark: {remark}" for remark in one.only_remarks]
+        lines += [f"  {look.kind.capitalize()}: {look.words}" for look in looks]
+    return lines
+
+
+def _requests(summary: Summary) -> list[str]:
+    if not summary.requests and not summary.bad_requests:
+        return []
+    n_open = len(summary.open_requests)
+    lines = [f"Requests of students ({n_open} open, {len(summary.requests) - n_open} answered)"]
+    for request in summary.open_requests:
+        words = " ".join(request.words.split())
+        lines += [f"  {request.student}, {request.exercise}, {summary.points_of(request)}: "
+                  f"{words[:LONGEST_REQUEST]}{'…' if len(words) > LONGEST_REQUEST else ''}",
+                  f"    {request.replay}", f"    To answer, write a line “Answer: …” below it in {request.file}"]
+    return [*lines, *(f"  {words}" for words in summary.bad_requests)]
+
+
+def _wrapped(lines: list[str], width: int) -> list[str]:
+    """Lines of any length over several, each further in than the first; a command stays on one."""
+    return [part for line in lines for part in ([line] if line.lstrip().startswith(COMMAND) else textwrap.wrap(
+        plain(line), width, subsequent_indent="    " + " " * (len(line) - len(line.lstrip())), break_on_hyphens=False))]
 
 
 def _looks(summary: Summary) -> list[str]:
