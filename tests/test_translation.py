@@ -117,7 +117,7 @@ def test_the_page_says_the_same_and_in_which_language(verdicts):
 
 def test_a_marked_notebook_speaks_the_language_of_the_released_one(verdicts):
     english, _ = verdicts[next(iter(verdicts))]
-    marks = mark.Marks(0, {english.exercise: english})
+    marks = mark.Marks(0, verdicts={english.exercise: english})
     for language, words in (("zh", "分中得"), ("tlh", " points ("), (None, " points (")):  # nobody speaks the second here
         check = new_code_cell(metadata={"nbgrader": {"grade_id": f"{english.exercise}_check", "grade": True}})
         notebook = new_notebook(cells=[check], metadata={LANGUAGE: language} if language else {})
