@@ -1,6 +1,7 @@
 """The command line for instructors and authors: `python -m grader COMMAND`; a command's module has add_arguments and run."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -31,7 +32,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a student's name still gets the rest
-    return arguments.run(arguments)
+    try:
+        return arguments.run(arguments)
+    except BrokenPipeError:  # whoever read the output has seen enough (`| head`)
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  else Python complains when it closes it
+        return 0
 
 
 if __name__ == "__main__":

@@ -98,3 +98,7 @@ def test_each_change_of_a_layout_is_told_with_its_reason():
     assert "1 replicas with micro-batches of 8 do not divide 36 sequences." in panel.view.value
     micro_batch.value, pipeline.value = 2, 3
     assert "<b>pipeline 6 → 3.</b>" in panel.view.value and len(panel._stills()) == 2
+    panel.controls[-1].value = 3
+    assert "6 layers cannot be divided evenly among 3 stages of 3 chunks." in panel.view.value
+    panel.controls[-1].value, pipeline.value = 2, 1
+    assert "Chunks need a pipeline" in panel.view.value

@@ -165,7 +165,8 @@ WHY = {  # control of the planner's panel -> what happens when it changes
             "then gathered for every pass.",
     "sequence parallel": "It divides the activations that tensor parallelism leaves whole, among the same ranks.",
     "recompute": "Activations that are not kept are computed again in the backward pass.",
-    "chunks": "With v chunks on each device the bubble is v times shorter, and stages send v times as many messages.",
+    "chunks": "With v chunks on each device the bubble is v times shorter, and stages send v times as many messages. The "
+              "first stage also keeps the activations of (p − 1)/v more micro-batches (07), which this panel leaves out.",
 }
 CAUSES = {"compute": "compute", "tp": "TP exposed", "pp": "PP exposed", "dp": "DP exposed", "bubble": "bubble"}
 MOST_PIECES, TOLD = 64, 0.005  # changes of less than this share are not told
@@ -179,7 +180,8 @@ def planner_panel(held: Callable[[Layout], Mapping[str, float]], took: Callable[
     held(layout) → {category: bytes}, took(layout) → {"compute", "tp", "pp", "dp", "bubble": seconds}: the reader's own.
     shape: with "heads" and "layers"; machine: with "memory_bytes"; batch: sequences a step.
     """
-    return _PlannerPanel(_Planned(held, took, machine["memory_bytes"], n_devices, batch), shape["heads"], shape["layers"])
+    planned = _Planned(held, took, machine["memory_bytes"], n_devices, batch, shape["layers"])
+    return _PlannerPanel(planned, shape["heads"])
 
 
 @dataclass(frozen=True)
@@ -191,15 +193,20 @@ class _Planned:
     limit_bytes: float
     n_devices: int
     batch: int
+    layers: int
 
     def layout(self, t: int, p: int, b: int, zero: int, pieces: bool, recompute: str, v: int) -> Layout:
         """Raises: ValueError, in words, where there is none."""
         dp, rest = divmod(self.n_devices, t * p)
         if rest:
             raise ValueError(f"{t} × {p} ranks do not divide {self.n_devices:,} devices.")
+        if self.layers % (p * v):
+            raise ValueError(f"{self.layers} layers cannot be divided evenly among {p} stages of {v} chunks.")
         n_micro, rest = divmod(self.batch, dp * b)
         if rest:
             raise ValueError(f"{dp} replicas with micro-batches of {b} do not divide {self.batch:,} sequences.")
+        if v > 1 and (p == 1 or n_micro % p):
+            raise ValueError(f"Chunks need a pipeline, and micro-batches in multiples of its stages; {n_micro} on {p} are not.")
         return {"dp": dp, "tp": t, "pp": p, "n_micro": n_micro, "micro_batch": b, "zero": zero, "sequence_parallel": pieces,
                 "recompute": recompute, "chunks": v}
 
@@ -220,8 +227,8 @@ class _Planned:
 class _PlannerPanel(Interactive):
     """Controls, two pictures, and what the last change did."""
 
-    def __init__(self, planned: _Planned, heads: int, layers: int):
-        self._planned, self._before = planned, None
+    def __init__(self, planned: _Planned, heads: int):
+        self._planned, self._before, layers = planned, None, planned.layers
 
         def slider(name: str, options: Sequence[int], value: int) -> ipywidgets.SelectionSlider:
             return ipywidgets.SelectionSlider(options=options, value=value, description=name,
