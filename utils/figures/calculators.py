@@ -206,7 +206,7 @@ class _Planned:
         if rest:
             raise ValueError(f"{dp} replicas with micro-batches of {b} do not divide {self.batch:,} sequences.")
         if v > 1 and (p == 1 or n_micro % p):
-            raise ValueError(f"Chunks need a pipeline, and micro-batches in multiples of its stages; {n_micro} on {p} are not.")
+            raise ValueError(f"Chunks need a pipeline, and micro-batches in multiples of its {p} stages; got {n_micro}.")
         return {"dp": dp, "tp": t, "pp": p, "n_micro": n_micro, "micro_batch": b, "zero": zero, "sequence_parallel": pieces,
                 "recompute": recompute, "chunks": v}
 
