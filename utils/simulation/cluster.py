@@ -3,7 +3,7 @@
 import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -195,6 +195,13 @@ class Cluster:
         if self.between is None and self.n_devices > self.devices_per_node:
             raise BadValue(f"cluster {self.name!r}: {self.n_devices} devices need more than one node of "
                            f"{self.devices_per_node}; say by which link nodes are joined (between=Link(...))")
+
+    def reaching(self, share: float) -> "Cluster":
+        """The same cluster whose links carry this share of their data sheets; collectives reach about 0.8 of NVLink's."""
+        _positive(share, "the share of their data sheets that links reach")
+        inside, between = (link and replace(link, bytes_per_s=share * link.bytes_per_s)
+                           for link in (self.inside, self.between))
+        return replace(self, inside=inside, between=between)
 
     def place(self, rank: int) -> Position:
         """The node and slot of a rank's device."""
