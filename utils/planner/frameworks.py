@@ -78,8 +78,10 @@ FRAMEWORKS: Mapping[str, Framework] = {each.name: each for each in (
     Framework("nanotron", MEGATRON_18, "FlashAttention-2", LIBRARY, logit_bytes=10,
               source="nanotron: fp32 gradients, ZeRO-1"),
 )}
-ALIASES = {"NeMo": "Megatron-Bridge", "PyTorch": "FSDP", "TorchTitan": "torchtitan", "Composer": "llm-foundry",
-           "Megatron": "Megatron-LM", "Megatron-DeepSpeed": "Megatron-LM", "MegaScale": "Megatron-LM"}
+ALIASES = {"NeMo": "Megatron-Bridge", "Megatron Bridge": "Megatron-Bridge", "PyTorch": "FSDP", "FSDP2": "FSDP",
+           "Composer": "llm-foundry", "MosaicML": "llm-foundry", "Megatron": "Megatron-LM", "Megatron-Core": "Megatron-LM",
+           "Megatron-DeepSpeed": "Megatron-LM", "GPT-NeoX": "Megatron-LM", "MegaScale": "Megatron-LM",
+           "SimuMax": "Megatron-LM", "papers": "Megatron-LM"}
 CONTENTION = 0.15
 REACHED_OF_LINKS = 0.8
 REACHED_OF_MEMORY = 0.85
@@ -90,6 +92,8 @@ def framework_named(name: str | Framework) -> Framework:
     """A framework by its name.  Raises: ValueError with the nearest name."""
     if isinstance(name, Framework):
         return name
+    known = {each.lower(): each for each in (*FRAMEWORKS, *ALIASES)}
+    name = known.get(str(name).lower(), name)
     name = ALIASES.get(name, name)
     require_name("framework", name, FRAMEWORKS)
     return FRAMEWORKS[name]

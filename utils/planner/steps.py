@@ -6,17 +6,17 @@ from functools import cached_property
 from statistics import fmean, median
 from typing import Any
 
-from utils.checking import require_count, require_name, require_positive
+from utils.checking import require_count, require_positive
 from utils.costs.tables import read_table
 from utils.deadlocks.errors import BadValue
 from utils.figures.tables import Column, Table
-from utils.planner.frameworks import ALIASES, FRAMEWORKS, usual_framework
+from utils.planner.frameworks import framework_named, usual_framework
 from utils.planner.layout import Layout
 from utils.planner.plan import Plan, plan
 from utils.planner.published import MODELS
 from utils.planner.shape import ModelShape
 from utils.simulation.cluster import Cluster
-from utils.simulation.clusters import CLUSTERS
+from utils.simulation.clusters import cluster_named
 
 GIB = 2 ** 30
 
@@ -76,8 +76,9 @@ def _step(number: int, row: Mapping[str, Any]) -> PublishedStep:
                     uneven_stages=True)
     memory = row.get("printed_memory_GiB")
     cluster = _cluster(name, row)
-    framework = row.get("framework") or row.get("source")
-    if framework not in FRAMEWORKS and framework not in ALIASES:  # a table of several, or one that is not known here
+    try:
+        framework = framework_named(row.get("framework") or row.get("source")).name
+    except BadValue:  # a table of several, or one that is not known here
         framework = usual_framework(layout, cluster).name
     return PublishedStep(name, framework, _shape(row), layout, cluster, row["global_batch"], row.get("dtype") or "bfloat16",
                          row["printed_step_s"], memory and memory * GIB)
@@ -111,13 +112,11 @@ def _shape(row: Mapping[str, Any]) -> ModelShape:
 
 
 def _cluster(name: str, row: Mapping[str, Any]) -> Cluster:
-    """The ready cluster with this device, as large as the run."""
-    by_device = {cluster.device.name: cluster for cluster in reversed(CLUSTERS.values()) if cluster.between}
-    wanted = row.get("device")
-    if wanted in CLUSTERS:
-        return replace(CLUSTERS[wanted], n_devices=row["devices"])
-    require_name(f"{name}: device", wanted, by_device, "; or one of the ready clusters")
-    return replace(by_device[wanted], n_devices=row["devices"])
+    """The ready cluster of this name or with this device, as large as the run."""
+    try:
+        return replace(cluster_named(row.get("device")), n_devices=row["devices"])
+    except BadValue as error:
+        raise BadValue(f"{name}: {error}") from None
 
 
 def compared(steps: Sequence[PublishedStep]) -> Table:
