@@ -111,8 +111,12 @@ def test_of_175b_on_1024_devices_the_top_is_published_practice_and_few_are_looke
 
 
 def test_all_hidden_still_ends_in_the_neighbourhood():
-    found = search(model_named("GPT-3 175B"), "A100", 1024, 1536, assumptions=ALL_HIDDEN)
-    assert found.best.layout.tp == 8 and 2 <= found.best.layout.pp <= 8 and found.evaluated < 1000
+    """With everything hidden, context parallelism costs nothing; PTD-P's TP 8 and PP 8 is within 5 % of the fastest."""
+    shape = model_named("GPT-3 175B")
+    found = search(shape, "A100", 1024, 1536, assumptions=ALL_HIDDEN)
+    layout = Layout(dp=16, tp=8, pp=8, zero=1, sequence_parallel=True, schedule="interleaved", chunks=6)
+    published = plan(shape, layout, "A100", 1536, assumptions=ALL_HIDDEN, usable=0.9)
+    assert published.fits and published.time < 1.05 * found.fastest.time and found.evaluated < 1000
 
 
 @pytest.mark.parametrize("devices, batch, shape", [(8, 48, SMALL), (12, 48, SMALL), (16, 7, SMALL), (8, 48, MIXED),

@@ -57,9 +57,11 @@ class Assumptions:
 
     hidden_tp concerns only what can hide behind the weights' gradients; hidden_dp the last micro-batch's gradients, with
     ZeRO-2 and 3 those of all, with ZeRO-3 the gathered parameters too. gather_ahead: ZeRO-1 and 2 gather parameters beside
-    the next forward pass, of which hidden_dp is then hidden. pipelined_tp: the share of TP's gathers and reductions that
-    are cut up and run beside the product that they belong to (async TP, Transformer Engine's overlap). contention: the
-    share of its time by which hidden traffic lengthens the computation, whose processors and memory it uses.
+    the next forward pass, of which hidden_dp is then hidden; with chunks, gathers and reductions go chunk by chunk beside
+    those of as many micro-batches as there are stages. early_stop: full recomputation leaves out a layer's last product,
+    whose result nobody needs (torch.utils.checkpoint). pipelined_tp: the share of TP's gathers and reductions that are cut
+    up and run beside the product that they belong to (async TP, Transformer Engine's overlap). contention: the share of its
+    time by which hidden traffic lengthens the computation, whose processors and memory it uses.
     rails: how many ports to other nodes one group's ring may use; None: those of its neighbours in a node, as NCCL does; on
     a torus of a device's own, two for each dimension that the group spans (1: one way round, one dimension).
     link_efficiency: share of the data sheet's bandwidth that collectives reach. call_s: what starting a collective costs,
@@ -95,6 +97,7 @@ class Assumptions:
     attention_again: float = 1
     activation_bytes: float | None = None
     gather_ahead: bool = False
+    early_stop: bool = False
     pipelined_tp: float = 0.0
     contention: float = 0.0
     link_efficiency: float = 1.0
@@ -122,6 +125,7 @@ class Assumptions:
         require_flag("fused_attention", self.fused_attention)
         require_flag("causal", self.causal)
         require_flag("gather_ahead", self.gather_ahead)
+        require_flag("early_stop", self.early_stop)
         for what in ("efficiency", "attention_efficiency", "memory_efficiency", "link_efficiency"):
             if getattr(self, what) is not None:
                 require_positive(what, getattr(self, what))

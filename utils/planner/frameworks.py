@@ -30,9 +30,9 @@ class Framework:
     """How a framework trains, where it differs from others.
 
     state: bytes a parameter. attention: the kernel of its attention core, as in efficiencies.csv. kernels: what its other
-    kernels move. logit_bytes: kept for each logit. pipelined_tp, hidden_ep: as in Assumptions. selective: what its selective
-    recomputation makes again. reshard: whether FSDP beside a pipeline gathers for each micro-batch. dispatch: as in
-    Assumptions. source: where this can be read.
+    kernels move. logit_bytes: kept for each logit. pipelined_tp, hidden_ep, hidden_tp, early_stop: as in Assumptions.
+    zero_stages: those that it has. selective: what its selective recomputation makes again. reshard: whether FSDP beside a
+    pipeline gathers for each micro-batch. dispatch: as in Assumptions. source: where this can be read.
     """
 
     name: str
@@ -42,6 +42,9 @@ class Framework:
     logit_bytes: float
     pipelined_tp: float = 0.0
     hidden_ep: float = 0.0
+    hidden_tp: float = 0.0
+    early_stop: bool = False
+    zero_stages: tuple[int, ...] = (0, 1, 2, 3)
     selective: str = "selective"
     reshard: bool = True
     sequence_parallel: bool = False
@@ -58,20 +61,23 @@ FSDP_PURE = StateBytes("16 bytes a parameter, all in fp32, sent in 16 bits", 4, 
 
 FRAMEWORKS: Mapping[str, Framework] = {each.name: each for each in (
     Framework("torchtitan", FSDP_16, "FlashAttention-2", COMPILED, logit_bytes=12, selective="products", reshard=False,
-              gathers_8_bits=True,
+              gathers_8_bits=True, early_stop=True, zero_stages=(0, 3),
               source="torchtitan (2410.06511): FSDP2, torch.compile, fp32 reduction, selective checkpointing of operations"),
-    Framework("FSDP", FSDP_16, "FlashAttention-2", ONE_BY_ONE, logit_bytes=12,
+    Framework("FSDP", FSDP_16, "FlashAttention-2", ONE_BY_ONE, logit_bytes=12, early_stop=True,
               source="torch's fully_shard, fp32 reduction, no compiler"),
-    Framework("llm-foundry", FSDP_PURE, "FlashAttention, Triton", ONE_BY_ONE, logit_bytes=6,
+    Framework("llm-foundry", FSDP_PURE, "FlashAttention, Triton", ONE_BY_ONE, logit_bytes=6, early_stop=True,
               source="llm-foundry's table of throughputs: FSDP, mixed precision PURE (loss too), no compiler"),
-    Framework("Megatron-LM", MEGATRON_18, "FlashAttention-2", LIBRARY, logit_bytes=10, keeps_8_bits=True,
+    Framework("Megatron-LM", MEGATRON_18, "FlashAttention-2", LIBRARY, logit_bytes=10, keeps_8_bits=True, hidden_tp=1,
+              zero_stages=(0, 1),
               source="Megatron-LM: distributed optimizer, gradients in fp32, fused norms and softmax"),
-    Framework("Megatron-Bridge", MEGATRON_18, "cuDNN", LIBRARY, logit_bytes=10, pipelined_tp=0.8, dispatch="nodes",
-              keeps_8_bits=True, gathers_8_bits=True,
-              source="NVIDIA's recipes: Transformer Engine, tensor-parallel overlap, DeepEP"),
+    Framework("Megatron-Bridge", ZERO_16, "cuDNN", LIBRARY, logit_bytes=10, pipelined_tp=0.8, dispatch="nodes",
+              keeps_8_bits=True, gathers_8_bits=True, hidden_tp=1, zero_stages=(0, 1, 3),
+              source="NVIDIA's recipes: Transformer Engine, tensor-parallel overlap, DeepEP, gradients in bfloat16"),
     Framework("DeepSeek", MEGATRON_18, "cuDNN", LIBRARY, logit_bytes=10, hidden_ep=HIDDEN, dispatch="nodes",
+              zero_stages=(0, 1),
               keeps_8_bits=True, source="DeepSeek-V3 (2412.19437), section 3.2: DualPipe hides both all-to-all"),
     Framework("MaxText", XLA_14, "Splash", COMPILED, logit_bytes=10, pipelined_tp=0.8, selective="elementwise",
+              zero_stages=(0, 3),
               sequence_parallel=True, fragmentation=0, library_bytes=0,
               source="MaxText: XLA's collective matmul and planned memory, Splash attention, remat policy minimal"),
     Framework("DeepSpeed", ZERO_16, "FlashAttention-2", ONE_BY_ONE, logit_bytes=12, source="DeepSpeed: ZeRO 1 to 3"),
@@ -128,8 +134,9 @@ def assumptions_for(framework: str | Framework, shape: ModelShape, cluster: Clus
     known = efficiencies(cluster.device)
     products, eight = known["products"], dtype.startswith("float8")
     return Assumptions(
-        hidden_cp=1, hidden_ep=framework.hidden_ep, hidden_pp=1, hidden_dp=HIDDEN, gather_ahead=True, rails=None,
-        fused_attention=True, causal=True, efficiency=products, dtype=dtype, pipelined_tp=framework.pipelined_tp,
+        hidden_tp=framework.hidden_tp, hidden_cp=1, hidden_ep=framework.hidden_ep, hidden_pp=1, hidden_dp=HIDDEN,
+        gather_ahead=True, rails=None, early_stop=framework.early_stop, fused_attention=True, causal=True,
+        efficiency=products, dtype=dtype, pipelined_tp=framework.pipelined_tp,
         contention=CONTENTION, link_efficiency=REACHED_OF_LINKS, dispatch=framework.dispatch, call_s=CALL_S,
         attention_efficiency=known.get(framework.attention, products / 2), memory_efficiency=REACHED_OF_MEMORY,
         kernels=framework.kernels, logit_bytes=framework.logit_bytes, fragmentation=framework.fragmentation,

@@ -94,7 +94,9 @@ class Plan:
         nearest = [row for row in same_device if row["framework"] == self.framework] or same_device or rows
         steps = sum(row["steps"] for row in nearest)
         mean = sum(row["steps"] * row["mean_error"] for row in nearest) / steps if steps else float("nan")
-        return given(mean, "share", f"as {steps} measured steps were off, on the mean", "planned_errors.csv")
+        of = {self.framework: f"of {self.framework}"}.get(nearest[0]["framework"], "of other frameworks") if nearest else ""
+        where = f"on {self.cluster.device.name}" if same_device else "on other devices"
+        return given(mean, "share", f"as {steps} measured steps {of} {where} were off in the mean", "planned_errors.csv")
 
     @property
     def times(self) -> dict[str, float]:
@@ -159,7 +161,8 @@ class Plan:
         """Model, devices, layout, and whether it fits, as a line."""
         verdict = "fits" if self.fits else f"does not fit: {self.memory}, usable {self.limit}"
         devices = f"{self.layout.devices:,} × {self.cluster.device.name}"
-        said = f"{self.shape.name} on {devices}, {self.global_batch:,} sequences a step: {self.layout}: {verdict}"
+        batch = f"{self.global_batch:,} sequences of {self.shape.sequence:,} tokens a step"
+        said = f"{self.shape.name} on {devices}, {batch}: {self.layout}: {verdict}"
         return said + f"; {self.time} ± {100 * self.off:.0f} %, {self.off.name}" if self.framework else said
 
     def __repr__(self) -> str:

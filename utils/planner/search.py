@@ -18,7 +18,7 @@ from utils.planner.assumptions import Assumptions
 from utils.planner.conventions import StateBytes
 from utils.planner.explained import given
 from utils.planner.flows import ORDER
-from utils.planner.frameworks import Framework, recompute_of
+from utils.planner.frameworks import FRAMEWORKS, Framework, recompute_of
 from utils.planner.layout import RECOMPUTE, SCHEDULES, ZERO_STAGES, Layout, reasons_against
 from utils.planner.memory import model_state
 from utils.planner.plan import Plan, checked, chosen
@@ -72,7 +72,8 @@ class _Search:
                             gathered_input_bytes=self.assumptions.gathered_input_bytes)
         micro_batches = layout.micro_batches(self.global_batch)
         shares = step_shares(self.shape, layout, self.cluster, self.global_batch, self.assumptions)
-        times = exposed_times(traffic.flows, self.cluster, compute, micro_batches, self.assumptions, shares, mean=True)
+        times = exposed_times(traffic.flows, self.cluster, compute, micro_batches, self.assumptions, shares, mean=True,
+                              chunked=layout.pp)
         return sum(map(float, times.values()))
 
     def rule_out(self, reason: str, count: int, example: str) -> None:
@@ -185,7 +186,8 @@ def _shardings(asked: _Search, degrees: Layout) -> list[tuple[int, int | None]]:
     """(stage, ranks that share a copy): without ZeRO, over all ranks, and over each asked number that divides them."""
     ranks = degrees.dp * degrees.cp
     parts = [shard for shard in asked.shards if ranks % shard == 0 and shard < ranks and shard % degrees.ep == 0]
-    return [(zero, shard) for zero in (ZERO_STAGES if ranks > 1 else ZERO_STAGES[:1])
+    stages = FRAMEWORKS[asked.framework].zero_stages if asked.framework else ZERO_STAGES
+    return [(zero, shard) for zero in (stages if ranks > 1 else ZERO_STAGES[:1])
             for shard in (None, *parts * (zero > 0))]
 
 

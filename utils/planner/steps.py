@@ -106,7 +106,8 @@ def _shape(row: Mapping[str, Any]) -> ModelShape:
     gated = bool(row.get("ffn")) and row["ffn"] != 4 * row["hidden"]
     experts = {"experts": row.get("experts") or 0, "experts_per_token": row.get("experts_per_token") or 0,
                "expert_ffn": row.get("expert_ffn") or None}
-    head = max(row["hidden"] // row["heads"], 128) if experts["experts"] else None
+    wide = experts["experts"] or str(row.get("source")) == "MaxText"  # whose heads have 128 columns, whatever the width is
+    head = row.get("head_size") or (max(row["hidden"] // row["heads"], 128) if wide else None)
     return ModelShape(row["model"], **sizes, kv_heads=row.get("kv_heads") or None, ffn=row.get("ffn") or None, gated=gated,
                       biases=False, norm_vectors=1 if gated else 2, tied=False, head_size=head, **experts)
 

@@ -53,7 +53,8 @@ def step_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch:
     compute = compute_time(shape, layout, cluster, global_batch, assumptions)
     elementwise = elementwise_time(shape, layout, cluster, global_batch, assumptions)
     shares = step_shares(shape, layout, cluster, global_batch, assumptions)
-    exposed = exposed_times(traffic.flows, cluster, compute, micro_batches, assumptions, shares)
+    exposed = exposed_times(traffic.flows, cluster, compute, micro_batches, assumptions, shares,
+                            chunked=layout.pp if layout.chunks > 1 else 1)
     working = [compute, elementwise, *(exposed[axis] for axis in ("TP", "CP", "EP") if axis in exposed)]
     outside = [exposed[axis] for axis in ("PP", "DP") if axis in exposed]
     working_s = sum(map(float, working))
@@ -106,15 +107,16 @@ def step_bubble(schedule: str, stages: int, chunks: int, micro_batches: int, wor
 
 
 def exposed_times(flows: Iterable[Flow], cluster: Cluster, compute: float, micro_batches: int, assumptions: Assumptions,
-                  shares: Shares = THIRDS, mean: bool = False) -> dict[str, Explained]:
+                  shares: Shares = THIRDS, mean: bool = False, chunked: int = 1) -> dict[str, Explained]:
     """Seconds by axis in which devices stand still for messages: what is not hidden, or finds no computation to hide behind.
 
     compute: seconds of matrix products in the step. With some of the flows only: a lower bound, as they share it with fewer.
-    mean: as for flow_time.
+    mean: as for flow_time. chunked: stages of a pipeline whose devices have several chunks; else 1.
     """
+    few = min(chunked, micro_batches) if assumptions.gather_ahead else 1
     windows = {"weights' gradients": compute * shares.weights,
-               "a micro-batch": compute * (1 - shares.forward) / micro_batches,
-               "a forward pass": compute * shares.forward / micro_batches * assumptions.gather_ahead,
+               "a micro-batch": few * compute * (1 - shares.forward) / micro_batches,
+               "a forward pass": few * compute * shares.forward / micro_batches * assumptions.gather_ahead,
                "all compute": float(compute)}
     times = [(flow, _alone(flow, flow_time(flow, cluster, assumptions, mean), assumptions)) for flow in flows]
     wanted = dict.fromkeys(windows, 0.0)

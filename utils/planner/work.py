@@ -30,14 +30,25 @@ class _Flops(NamedTuple):
 
 
 @functools.cache
-def _flops(shape: ModelShape, global_batch: int, recompute: str, share: float, fused: bool, causal: bool) -> _Flops:
+def _flops(shape: ModelShape, global_batch: int, recompute: str, share: float, fused: bool, causal: bool,
+           early_stop: bool) -> _Flops:
     model = float(shape.step_flops(global_batch, causal))
     logits = 3 * float(shape.forward_flops(global_batch).part("logits"))
     core = float(shape.attention_core_flops(global_batch, causal))
     scores = core / 2 if fused else 0.0
-    again = share * (float(shape.hardware_flops(global_batch, recompute, causal)) - model) + scores
+    repeated = float(shape.hardware_flops(global_batch, recompute, causal)) - model
+    if early_stop and recompute == "full":
+        repeated -= _last_products(shape, global_batch)
+    again = share * repeated + scores
     runs = 3 + share * (PASSES[recompute][1] - 3)
     return _Flops(model - logits, logits, again, core * runs + scores)
+
+
+def _last_products(shape: ModelShape, global_batch: int) -> float:
+    """FLOPs of the last product of each layer, forward."""
+    columns = (shape.layers - shape.moe_layers) * shape.ffn_size + shape.moe_layers * shape.expert_size * (
+        shape.experts_per_token + shape.shared_experts)
+    return 2 * global_batch * shape.sequence * shape.width * columns
 
 
 class Shares(NamedTuple):
@@ -52,14 +63,15 @@ THIRDS = Shares(1 / 3, 1 / 3)  # with few scores, and nothing computed again
 
 @functools.cache
 def pass_shares(shape: ModelShape, global_batch: int, recompute: str, fused: bool = False, slow: float = 1.0,
-                causal: bool = False, slow_core: float | None = None, share: float = 1.0) -> Shares:
+                causal: bool = False, slow_core: float | None = None, share: float = 1.0,
+                early_stop: bool = False) -> Shares:
     """The scores of attention have no weights; what is recomputed belongs to the backward pass.
 
     fused, causal: as in Assumptions. slow, slow_core: Assumptions.slowdowns, of the logits and of the attention core (as the
-    logits, if not given). share: of the layers that are recomputed.
+    logits, if not given). share: of the layers that are recomputed. early_stop: as in Assumptions.
     """
     slow_core = slow if slow_core is None else slow_core
-    step = _flops(shape, global_batch, recompute, share, fused, causal)
+    step = _flops(shape, global_batch, recompute, share, fused, causal, early_stop)
     core = float(shape.attention_core_flops(global_batch, causal))
     forward = float(shape.forward_flops(global_batch, causal)) + (slow_core - 1) * core + (slow - 1) * step.logits / 3
     done = step.layers + step.logits + step.again + (slow_core - 1) * step.core + (slow - 1) * step.logits
@@ -70,7 +82,7 @@ def step_shares(shape: ModelShape, layout: Layout, cluster: Cluster, global_batc
     """The same for a layout's step on a cluster."""
     core, logit = assumptions.slowdowns(cluster)
     return pass_shares(shape, global_batch, layout.recompute, assumptions.fused_attention, logit, assumptions.causal, core,
-                       layout.recomputed_share(shape.layers))
+                       layout.recomputed_share(shape.layers), assumptions.early_stop)
 
 
 def compute_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch: int,
@@ -91,7 +103,7 @@ def compute_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_bat
 
 def _step_flops(shape: ModelShape, layout: Layout, global_batch: int, assumptions: Assumptions) -> _Flops:
     return _flops(shape, global_batch, layout.recompute, layout.recomputed_share(shape.layers), assumptions.fused_attention,
-                  assumptions.causal)
+                  assumptions.causal, assumptions.early_stop)
 
 
 def _last_is_slowest(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch: int,
