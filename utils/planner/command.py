@@ -5,6 +5,7 @@ A new subcommand is a function that takes the parsed arguments and returns an ex
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -62,6 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     try:
         return asked.run(asked)
+    except BrokenPipeError:  # whoever read the output has seen enough (`| head`)
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  else Python complains when it closes it
+        return 0
     except OSError as error:
         sentence = f"{error.filename}: {error.strerror}" if error.filename else str(error)
     except (BadType, BadValue) as error:
@@ -101,6 +105,7 @@ def run_search(asked: argparse.Namespace) -> int:
     if not _written(asked, lambda: _as_json(found.plans), comparison(found.plans).to_csv,
                     lambda: _report(asked, found.best, share)):
         print(found)
+        print(f"\nThe first as options of `plan`, beside those given here: {settings.options_for(found.best.layout)}")
         for number in spent:
             print(repr(number))
     return 0
@@ -217,9 +222,12 @@ def _spent(asked: argparse.Namespace, planned: Plan) -> tuple[Explained | None, 
         size = checkpoint_size(planned.shape, planned.state)
         mtbf_s = run_mtbf(asked.device_mtbf, planned.layout.devices)
         share = goodput(checkpoint_time(size, asked.storage), mtbf_s, asked.restart)
+    if asked.days is not None and asked.tokens is None:
+        part = float(share) if share is not None else 1.0
+        asked.tokens = asked.days * 86_400 * part / float(planned.time) * planned.global_batch * planned.shape.sequence
     if asked.tokens is None:
         if asked.price is not None or asked.watts is not None:
-            raise BadValue("--price and --watts are those of a whole training run: give its --tokens too")
+            raise BadValue("--price and --watts are those of a whole training run: give its --tokens, or --days, too")
         return share, [share] if share is not None else []
     part = float(share) if share is not None else 1.0
     hours = planned.device_hours(asked.tokens, part)

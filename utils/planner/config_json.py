@@ -50,6 +50,7 @@ RMS = {"gated": True, "biases": False, "norm_vectors": 1, "tied": False}
 QK_NORMS = "norms of queries and keys"
 GEMMA_3 = {"vocab_size": 262_208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
            "max_position_embeddings": 131_072, "sliding_window": 4096, "sliding_window_pattern": 6}
+READ_BY_FIELDS = ", read by its fields"
 FAMILIES = {
     "llama": Family(RMS), "mistral": Family(RMS), "mixtral": Family(RMS), "phi3": Family(RMS),
     "granite": Family({**RMS, "tied": True}), "smollm3": Family({**RMS, "tied": True}, {}),
@@ -100,7 +101,7 @@ def shape_from_config(source: str | Path | Mapping[str, Any], sequence: int | No
     require_count("sequence", sizes["sequence"])
     biases, left_out = _biases(config, family)
     left_out = ", ".join(filter(None, (family.left_out, left_out, note)))
-    read = f"{place}, model_type {kind or 'not named'}" + ("" if kind in FAMILIES else ", read by its fields")
+    read = f"{place}, model_type {kind or 'not named'}" + ("" if kind in FAMILIES else READ_BY_FIELDS)
     known = {what: size for what, size in sizes.items() if size is not None and not what.startswith("expert")}
     return ModelShape(**{
         **family.has, **known, **_attention(config, place), **_window(config, kind, sizes["layers"]),

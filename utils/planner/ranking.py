@@ -66,10 +66,16 @@ class Ranking:
                 for reason, ruled in sorted(self.ruled_out.items(), key=lambda item: -item[1].count)]
         return Table(rows, [Column("reason"), Column("count", "layouts", show="{:,}".format), Column("example")])
 
+    @property
+    def _heading(self) -> str:
+        share = f"{100 * self.plans[0].usable:.0f} % of" if self.plans else ""
+        return f"The fastest layouts that fit into {share} a device's memory:" if self.plans else "No layout fits."
+
     def __repr__(self) -> str:
-        return f"{comparison(self.plans)}\n{self.why_first}\n\nOf {self.layouts:,} layouts ruled out:\n{self.reasons}"
+        found = f"{self._heading}\n{comparison(self.plans)}\n{self.why_first}"
+        return f"{found}\n\nOf {self.layouts:,} layouts ruled out:\n{self.reasons}"
 
     def _repr_html_(self) -> str:
-        return (f"{comparison(self.plans)._repr_html_()}<p>{html.escape(self.why_first)}</p>"
-                f"<p>Of {self.layouts:,} layouts ruled out:</p>"
+        return (f"<p>{html.escape(self._heading)}</p>{comparison(self.plans)._repr_html_()}"
+                f"<p>{html.escape(self.why_first)}</p><p>Of {self.layouts:,} layouts ruled out:</p>"
                 f"{self.reasons._repr_html_()}")

@@ -3,6 +3,7 @@
 import argparse
 import itertools
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from utils.checking import require_name
 from utils.deadlocks.errors import BadValue
 from utils.planner import conventions
 from utils.planner.cluster_json import cluster_from_json
-from utils.planner.config_json import shape_from_config
+from utils.planner.config_json import READ_BY_FIELDS, shape_from_config
 from utils.planner.frameworks import FRAMEWORKS
 from utils.planner.layout import SCHEDULES, WAYS_TO_RECOMPUTE, ZERO_STAGES, Layout
 from utils.planner.plan import Plan, plan
@@ -24,6 +25,7 @@ from utils.simulation.clusters import cluster_named
 STATES = {name: value for name, value in vars(conventions).items() if isinstance(value, conventions.StateBytes)} \
     | conventions.OPTIMIZERS
 AXES = ("tp", "cp", "ep", "pp", "dp")
+DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp8": "float8_e4m3fn", "float8": "float8_e4m3fn"}
 LAYOUT = tuple(field.name for field in fields(Layout))
 CASES = (*LAYOUT, "device", "devices", "batch", "sequence")
 SUFFIXES = {"": 1, "k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
@@ -95,7 +97,8 @@ def add_assumptions(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("assumptions")
     group.add_argument("--framework", metavar="NAME", help=f"as this one trains: {', '.join(FRAMEWORKS)}; default: what "
                        "such layouts usually run in, for models since 2022")
-    group.add_argument("--dtype", help="of matrix products, by torch's name, such as float8_e4m3fn")
+    group.add_argument("--dtype", type=lambda name: DTYPES.get(name, name), help="of matrix products: bf16, fp16, fp8, or a "
+                       "dtype of torch's such as float8_e4m3fn")
     group.add_argument("--fused-attention", action="store_true", default=None, help="FlashAttention: no scores are stored")
     group.add_argument("--causal", action="store_true", default=None, help="scores that the mask hides are skipped")
     group.add_argument("--hidden", type=_shares, metavar="dp=1,tp=0.5", help="shares of traffic that computation hides")
@@ -112,6 +115,7 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
     """What a training run costs."""
     group = parser.add_argument_group("the whole training run")
     group.add_argument("--tokens", type=amount, metavar="N", help="such as 15e12 or 15T")
+    group.add_argument("--days", type=float, metavar="N", help="instead of tokens: of so many days")
     group.add_argument("--price", type=float, metavar="DOLLARS", help="of a device's hour")
     group.add_argument("--watts", type=float, metavar="W", help="that a device draws, with its part of the node")
     group.add_argument("--pue", type=float, default=1.0, metavar="RATIO",
@@ -173,7 +177,10 @@ def model_of(asked: argparse.Namespace) -> ModelShape:
     """A file's model, or a published one."""
     name = required(asked, "model")
     if Path(name).exists() or name.endswith(".json"):
-        return shape_from_config(name, asked.sequence)
+        shape = shape_from_config(name, asked.sequence)
+        if READ_BY_FIELDS in shape.source:
+            print(f"Note: {shape.source}, as a decoder of equal layers", file=sys.stderr)
+        return shape
     shape = model_named(name)
     return shape if asked.sequence is None else shape.with_sequence(asked.sequence)
 
@@ -201,6 +208,17 @@ def layout_of(asked: argparse.Namespace, usual: Layout | None = None) -> Layout:
     if devices % each or devices < each:
         raise BadValue(f"tp {layout.tp} · pp {layout.pp} · cp {layout.cp} = {each} does not divide {devices:,} devices")
     return replace(layout, dp=devices // each)
+
+
+def options_for(layout: Layout) -> str:
+    """A layout as `plan`'s options."""
+    usual, words = Layout(), []
+    for name in LAYOUT:
+        value = getattr(layout, name)
+        if value == getattr(usual, name) or name in ("dp", "reshard", "expert_tp", "across_nodes"):
+            continue
+        words.append(f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}"))
+    return " ".join(words)
 
 
 def plan_of(asked: argparse.Namespace, shape: ModelShape) -> Plan:

@@ -38,7 +38,10 @@ class PublishedStep:
     @cached_property
     def plan(self) -> Plan:
         """What the planner says of it, knowing model, layout, device, dtype and framework."""
-        return plan(self.shape, self.layout, self.cluster, self.global_batch, framework=self.framework, dtype=self.dtype)
+        try:
+            return plan(self.shape, self.layout, self.cluster, self.global_batch, framework=self.framework, dtype=self.dtype)
+        except BadValue as error:
+            raise BadValue(f"{self.name}: {error}") from None
 
     @property
     def error(self) -> float:
