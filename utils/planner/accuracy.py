@@ -36,7 +36,7 @@ def _summary(found: Calibration) -> list[str]:
             "step in [published_steps.csv](../utils/costs/data/published_steps.csv), and nothing else. This page is written",
             "by `python -m utils.planner accuracy`, and a test holds it to what that command says.", "",
             f"- **Seconds**: off by {_share(off['median'])} in the median and {_share(off['mean'])} in the mean, of",
-            f"  {len(found.steps)} steps. Each step left out of the fit that it was planned with:"
+            f"  {len(found.steps)} steps. Planned with shares that were fitted without it, a step is off by"
             f" {_share(fitted['median, left out'])} and {_share(fitted['mean, left out'])}.",
             f"- **Memory**: of {len(printed)} printed peaks {close} are within a tenth."]
 
