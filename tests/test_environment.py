@@ -27,7 +27,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 SECTIONS = {"course": "for the course", "grading": "for marking", "dev": "for the project's own tests and tools"}
 # Imported by none of our files: programs, plug-ins, what a library loads by name. environment.yml says why each is there.
 INDIRECT = {"jupyterlab", "jsonschema", "psycopg", "psycopg-binary", "pytest-xdist", "pytest-timeout", "ruff", "pre-commit"}
-OWN = {"utils", "grader", "tests", "came_lately"}  # the last one is written by a test
+OWN = {"utils", "grader", "tests", "tools", "came_lately"}  # the last one is written by a test
 
 
 def output_of(*command: str) -> str:
@@ -111,8 +111,9 @@ def files(*patterns: str) -> list[Path]:
     return [path for path in found if "peers" not in path.parts]
 
 
-STUDENTS_FILES = ["utils/**/*.py", "solutions/*/*.ipynb", *(f"grader/{pattern}" for pattern in CHECKS)]
-FILES = {"course": files(*STUDENTS_FILES), "grading": files("grader/**/*.py"), "dev": files("tests/**/*.py", "tools/*.py")}
+CHECKS_FILES = [f"grader/{pattern}" for pattern in CHECKS]
+FILES = {"course": files("utils/**/*.py", "tools/first_cell.py", "solutions/*/*.ipynb", *CHECKS_FILES),
+         "grading": files("grader/**/*.py"), "dev": files("tests/**/*.py", "tools/*.py")}
 
 
 @pytest.mark.parametrize("section, named", [
@@ -126,6 +127,11 @@ def test_what_is_named_is_imported():
     used = packages(path for paths in FILES.values() for path in paths)
     named = set().union(*(pins(section) for section in SECTIONS))
     assert named - used == INDIRECT
+
+
+def test_binder_installs_what_students_do():
+    entries = (ROOT / ".binder/requirements.txt").read_text(encoding="utf-8").splitlines()
+    assert entries[1:] == [*(entry for entry in PINNED if canonicalize_name(entry.split("==")[0]) in pins("course")), "-e ."]
 
 
 def test_an_import_is_found_wherever_it_stands():
