@@ -17,13 +17,15 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from grader.bundle.archive import CHECKS
+from grader.exercises.stored import FILE
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = (ROOT / "environment.yml").read_text(encoding="utf-8")
 DEPENDENCIES = yaml.safe_load(ENVIRONMENT)["dependencies"]
 PIP_LIST = DEPENDENCIES[-1]["pip"]
 PINNED = PIP_LIST[:-1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
 SECTIONS = {"course": "for the course", "grading": "for marking", "dev": "for the project's own tests and tools"}
 # Imported by none of our files: programs, plug-ins, what a library loads by name. environment.yml says why each is there.
 INDIRECT = {"jupyterlab", "jsonschema", "psycopg", "psycopg-binary", "pytest-xdist", "pytest-timeout", "ruff", "pre-commit"}
@@ -74,6 +76,13 @@ def test_pyproject_and_environment_name_the_same_things():
     assert sum(len(pins(section)) for section in SECTIONS) == len(PINNED), "an entry is in no section that we know"
     assert PROJECT["optional-dependencies"].keys() == {*SECTIONS, "cluster"} - {"course"}
     assert f"python{PROJECT['requires-python']}" in DEPENDENCIES
+
+
+def test_pip_installs_every_file_of_ours_and_of_the_students_archive():
+    """What `pip install .` leaves out is missed only where the course isn't edited."""
+    patterns = PYPROJECT["tool"]["setuptools"]["package-data"]["*"]
+    data = [Path(name) for name in repository_files() if name.startswith(("utils/", "grader/")) and not name.endswith(".py")]
+    assert not [path for path in [*data, Path("grader", FILE)] if not any(path.match(pattern) for pattern in patterns)]
 
 
 # ── what is imported is named, and what is named is needed ──
