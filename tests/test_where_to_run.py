@@ -1,4 +1,4 @@
-"""Containers, Binder and docs/where-to-run.md name what is there, and say the same."""
+"""Containers, Binder, workflows and docs/where-to-run.md name what is there, and say the same."""
 
 import ast
 import json
@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 
 from grader.sandbox import bubblewrap
@@ -30,9 +31,10 @@ def targets() -> set[str]:
     return {*named, *re.findall(r"^STAMP := (.*)", makefile, re.MULTILINE)}
 
 
-@pytest.mark.parametrize("file", ["Dockerfile", ".devcontainer/devcontainer.json", "docs/where-to-run.md"])
+@pytest.mark.parametrize("file", ["Dockerfile", ".devcontainer/devcontainer.json", "docs/where-to-run.md",
+                                  ".github/workflows/tests.yml", ".github/workflows/site.yml"])
 def test_what_make_is_asked_for_is_there(file):
-    asked = re.findall(r"(?:^RUN.* |[\"`])make[\" ,]+([\w./-]+)", text(file), re.MULTILINE)
+    asked = re.findall(r"(?:^RUN.* |run: |[\"`])make[\" ,]+([\w./-]+)", text(file), re.MULTILINE)
     assert asked and {*asked} <= targets()
 
 
@@ -56,6 +58,14 @@ def test_what_lets_bubblewrap_work_in_a_container_is_said_alike():
     options = set(re.findall(r"--security-opt (\S+=\w+)", PAGE))
     assert options == set(re.findall(r"--security-opt (\S+=\w+)", bubblewrap._REFUSED))
     assert options == {one for one in json.loads(DEVCONTAINER)["runArgs"] if "=" in one}
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda path: path.stem)
+def test_workflows_run_what_is_there(file):
+    jobs = yaml.safe_load(file.read_text(encoding="utf-8"))["jobs"]
+    commands = " ".join(step["run"] for job in jobs.values() for step in job["steps"] if "run" in step)
+    assert commands and all(0 < job["timeout-minutes"] <= 120 for job in jobs.values())
+    assert not [name for name in re.findall(r"tests/\w+\.py|\.ci/run", commands) if not (ROOT / name).is_file()]
 
 
 # ── the page ──
