@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -342,6 +343,28 @@ def answer(address: str, server: subprocess.Popen, timeout_s: float = 120.0) -> 
             time.sleep(0.5)
     server.terminate()
     raise TimeoutError(server.communicate(timeout=30)[0])
+
+
+@pytest.mark.long
+def test_the_first_cell_prepares_a_kernel_that_knows_nothing_of_the_course(archive, folder, tmp_path):
+    """As on Colab: the archive is uploaded, there is no git, nothing of ours is on the path, the kernel is elsewhere."""
+    uploaded = tmp_path / folder.name
+    shutil.copy(archive, f"{uploaded}.tar.xz")
+    first = re.search(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)[1]
+    cells = [re.sub(r'"/content/[^"]*"', repr(str(uploaded)), first), first_code_cell(folder, "01_collectives"),
+             "import utils; print(utils.__file__, run_ranks(lambda rank: dist.get_backend() + str(rank), 2).results)"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"PATH": str(elsewhere)}
+    NotebookClient(notebook, timeout=180, kernel_name="python3", resources={"metadata": {"path": str(elsewhere)}}).execute(
+        env=environment)
+    said = "".join(output.get("text", "") for cell in notebook.cells for output in cell.outputs)
+    assert "nothing to install" in said and f"{uploaded}/utils/__init__.py ['gloo0', 'gloo1']" in said
+
+
+def first_code_cell(folder: Path, unit: str) -> str:
+    notebook = nbformat.read(folder / "notebooks" / unit / f"{unit}.ipynb", as_version=4)
+    return next(cell.source for cell in notebook.cells if cell.cell_type == "code")
 
 
 @pytest.mark.long

@@ -1,22 +1,35 @@
-"""One list of dependencies, a Makefile that lists its targets, and a repository fit to commit."""
+"""One list of dependencies, which names what is imported; a Makefile that lists its targets; a repository fit to commit."""
 
+import ast
+import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import version
+from collections.abc import Iterable
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from grader.bundle.archive import CHECKS
+from grader.exercises.stored import FILE
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = (ROOT / "environment.yml").read_text(encoding="utf-8")
 DEPENDENCIES = yaml.safe_load(ENVIRONMENT)["dependencies"]
 PIP_LIST = DEPENDENCIES[-1]["pip"]
 PINNED = PIP_LIST[:-1]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
+SECTIONS = {"course": "for the course", "grading": "for marking", "dev": "for the project's own tests and tools"}
+# Imported by none of our files: programs, plug-ins, what a library loads by name. environment.yml says why each is there.
+INDIRECT = {"jupyterlab", "jsonschema", "psycopg", "psycopg-binary", "pytest-xdist", "pytest-timeout", "ruff", "pre-commit"}
+OWN = {"utils", "grader", "tests", "tools", "came_lately"}  # the last one is written by a test
 
 
 def output_of(*command: str) -> str:
@@ -35,10 +48,105 @@ def test_conda_and_pip_install_the_same_list():
     assert output_of(sys.executable, "tools/requirements.py").splitlines() == PIP_LIST
 
 
-def test_pyproject_adds_no_second_list():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert not {"dependencies", "dynamic"} & project.keys() and project["optional-dependencies"].keys() == {"cluster"}
-    assert f"python{project['requires-python']}" in DEPENDENCIES
+# ── environment.yml's exact versions, pyproject.toml's ranges ──
+
+
+def pins(section: str) -> dict[str, str]:
+    """Name → version of the entries below a comment of environment.yml."""
+    below = re.split(r"^ {6}# (.*)\n", ENVIRONMENT, flags=re.MULTILINE)
+    lines = below[below.index(SECTIONS[section]) + 1]
+    return {canonicalize_name(name): pinned for name, pinned in re.findall(r"- ([\w.-]+)==([\w.]+)", lines)}
+
+
+def ranges(section: str) -> dict[str, Requirement]:
+    """Name → range of pyproject's dependencies, or of an extra; the project itself is none."""
+    entries = PROJECT["dependencies"] if section == "course" else PROJECT["optional-dependencies"][section]
+    found = {canonicalize_name(one.name): one for one in map(Requirement, entries)}
+    return {name: one for name, one in found.items() if name != PROJECT["name"]}
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_each_pin_lies_in_the_range_of_pyproject(section):
+    pinned, allowed = pins(section), ranges(section)
+    assert pinned.keys() - {"jsonschema"} == allowed.keys()  # a pin for speed, of what only JupyterLab imports
+    assert not [name for name, one in allowed.items() if not one.specifier.contains(pinned[name])]
+
+
+def test_pyproject_and_environment_name_the_same_things():
+    assert sum(len(pins(section)) for section in SECTIONS) == len(PINNED), "an entry is in no section that we know"
+    assert PROJECT["optional-dependencies"].keys() == {*SECTIONS, "cluster"} - {"course"}
+    assert f"python{PROJECT['requires-python']}" in DEPENDENCIES
+
+
+def test_pip_installs_every_file_of_ours_and_of_the_students_archive():
+    """What `pip install .` leaves out is missed only where the course isn't edited."""
+    patterns = PYPROJECT["tool"]["setuptools"]["package-data"]["*"]
+    data = [Path(name) for name in repository_files() if name.startswith(("utils/", "grader/")) and not name.endswith(".py")]
+    assert not [path for path in [*data, Path("grader", FILE)] if not any(path.match(pattern) for pattern in patterns)]
+
+
+# ── what is imported is named, and what is named is needed ──
+
+
+def imports(source: str) -> set[str]:
+    """The top names of a file's absolute imports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.add(node.module)
+    return {name.split(".")[0] for name in names}
+
+
+def cell_imports(notebook: str) -> set[str]:
+    """The same of a notebook, whose cells need not be Python."""
+    cells = (cell for cell in json.loads(notebook)["cells"] if cell["cell_type"] == "code")
+    text = "\n".join("".join(cell["source"]) for cell in cells)
+    return set(re.findall(r"^ *(?:from|import) (\w+)", text, re.MULTILINE))
+
+
+def packages(paths: Iterable[Path]) -> set[str]:
+    """What must be installed for these files."""
+    texts = {path: path.read_text(encoding="utf-8") for path in paths}
+    names = set().union(*(cell_imports(text) if path.suffix == ".ipynb" else imports(text) for path, text in texts.items()))
+    packages_of = packages_distributions()
+    return {canonicalize_name(packages_of.get(name, [name])[0]) for name in names - OWN - sys.stdlib_module_names}
+
+
+def files(*patterns: str) -> list[Path]:
+    """Without those that run in other environments than ours."""
+    found = (path for pattern in patterns for path in ROOT.glob(pattern) if path.suffix in (".py", ".ipynb"))
+    return [path for path in found if "peers" not in path.parts]
+
+
+CHECKS_FILES = [f"grader/{pattern}" for pattern in CHECKS]
+FILES = {"course": files("utils/**/*.py", "tools/first_cell.py", "solutions/*/*.ipynb", *CHECKS_FILES),
+         "grading": files("grader/**/*.py"), "dev": files("tests/**/*.py", "tools/*.py")}
+
+
+@pytest.mark.parametrize("section, named", [
+    ("course", {*pins("course")}), ("grading", {*pins("course"), *pins("grading"), *ranges("cluster")}),
+    ("dev", {*pins("course"), *pins("grading"), *pins("dev"), *ranges("cluster")})])
+def test_what_is_imported_is_named(section, named):
+    assert not packages(FILES[section]) - named
+
+
+def test_what_is_named_is_imported():
+    used = packages(path for paths in FILES.values() for path in paths)
+    named = set().union(*(pins(section) for section in SECTIONS))
+    assert named - used == INDIRECT
+
+
+def test_binder_installs_what_students_do():
+    entries = (ROOT / ".binder/requirements.txt").read_text(encoding="utf-8").splitlines()
+    assert entries[1:] == [*(entry for entry in PINNED if canonicalize_name(entry.split("==")[0]) in pins("course")), "-e ."]
+
+
+def test_an_import_is_found_wherever_it_stands():
+    assert imports("def f():\n    import a.b, c\nfrom .d import e\nfrom f.g import h") == {"a", "c", "f"}
+    cell = {"cell_type": "code", "source": ["%%ranks 4\n", "import a\n", "    from b.c import d"]}
+    assert cell_imports(json.dumps({"cells": [cell, {"cell_type": "markdown", "source": ["import e"]}]})) == {"a", "b"}
 
 
 def test_the_project_itself_comes_last():

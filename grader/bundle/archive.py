@@ -45,7 +45,7 @@ def files(course: CourseFile | None = None) -> dict[str, bytes]:
         "environment.yml": students_environment(_text("environment.yml")),
         "Makefile": students_makefile(_text("Makefile")),
         "pyproject.toml": students_project(_text("pyproject.toml")),
-        **{name: _text(name) for name in ("tools/requirements.py", *PAGES, *LAB_CONFIG)},
+        **{name: _text(name) for name in ("tools/requirements.py", "tools/first_cell.py", *PAGES, *LAB_CONFIG)},
     }
     utils = [path.relative_to(ROOT) for path in (ROOT / "utils").rglob("*") if path.suffix in UTILS_SUFFIXES]
     texts |= {path.as_posix(): _text(path) for path in utils}
