@@ -164,7 +164,8 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
         assert words in page
 
     write(course, FILE + "ann = { 01_collectives = 2027-05-06 }\n")  # a second extension, once she is marked
-    assert "2 unchanged" in course.grader("autograde", UNIT)
+    printed = course.grader("autograde", UNIT)
+    assert "2 unchanged" in printed and f"1 penalty changed: ann {(9 + fit) / 10:g} → 0" in printed
     with course.gradebook() as gradebook:
         assert gradebook.find_submission(UNIT, "ann").late_submission_penalty == 0
     write(course, FILE + "bob = 3\n")
@@ -174,12 +175,14 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
 
     write(course, FILE.replace("\n[units", "withdrawn = [\"ring_time\"]\n[units", 1))
     printed = course.grader("assign")
-    for words in ("ring_time: 10 → 0 points", "ring_time: withdrawn from now on"):
+    for words in ("ring_time: 10 → 0 points", "ring_time: withdrawn from now on",
+                  f"{10 + fit:g} → {fit:g} points in all. Set the assignment's maximum grade on the platform to {fit:g}"):
         assert words in printed
     assert "Nothing has changed since the last release." in course.grader("assign", "--dry-run")
-    assert "Marked before points or exercises changed: ann, bob." in course.grader(
-        "handback", "folder", UNIT, "--roster", str(course.root / "roster.csv"), "--dry-run")
-    course.grader("autograde", UNIT)
+    printed = course.grader("handback", "folder", UNIT, "--roster", str(course.root / "roster.csv"), "--dry-run")
+    assert f"exercises changed: ann; bob. `python -m grader autograde {UNIT} --same-cases` marks these anew" in printed
+    printed = course.grader("autograde", UNIT, "--same-cases")
+    assert "What changes:" in printed and re.search(r"ann +ring_time +10 → 0\n", printed)
     assert course.marks()["bob"] == {"ring_time": 0, "fit_alpha_beta": fit}
     with course.gradebook() as gradebook:
         assert gradebook.find_submission(UNIT, "bob").max_score == fit

@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from grader.contracts import Contract
-from grader.course.changed import changes, exercise_changes
+from grader.course.changed import changes, exercise_changes, total_change
 from grader.course.course_file import BadCourseFile, LateRule, read
 
 CONTRACTS = {
@@ -102,6 +102,9 @@ def test_each_change_since_the_last_release_is_told_and_nothing_else(tmp_path):
     assert list(changes(now, before))[2] == "02_data_parallel: assigned for the first time"
     assert list(exercise_changes({"a": 1, "b": 2}, {"b": 3, "c": 1})) == [
         "c: asked for from now on", "a: no longer asked for", "b: 2 → 3 points"]
+    assert [*total_change("u", {"a": 1, "b": 2}, {"a": 2, "b": 1})] == []
+    assert "u: 3 → 1 points in all. Set the assignment's maximum grade on the platform to 1" in (
+        next(total_change("u", {"a": 1, "b": 2}, {"a": 1, "b": 0})))
 
 
 def test_what_is_no_toml_is_said_with_its_place(tmp_path):

@@ -12,7 +12,7 @@ from nbgrader.api import MissingEntry
 
 from grader.contracts import contracts_of
 from grader.course.assigning import assigned, graded, local
-from grader.course.changed import changes, exercise_changes
+from grader.course.changed import changes, exercise_changes, total_change
 from grader.course.course_file import NAME, Assigned, BadCourseFile, CourseFile, course_if_any, course_in
 from grader.course.folder import Course
 from grader.exercises import EXERCISES
@@ -79,8 +79,9 @@ def _since_last_time(root: Path, course: CourseFile, shaped: dict[str, NotebookN
     except BadCourseFile as error:
         found.append(f"what the last release was made from cannot be compared: {error}")
     released = {unit: _released(root, unit) for unit in shaped}
-    found += [line for unit, notebook in shaped.items() if released[unit] is not None
-              for line in exercise_changes(released[unit], graded(notebook))]
+    for unit, notebook in shaped.items():
+        if (then := released[unit]) is not None:
+            found += [*exercise_changes(then, graded(notebook)), *total_change(unit, then, graded(notebook))]
     if found:
         return ["Since the last release:", *(f"  {line}" for line in found)]
     return ["Nothing has changed since the last release."] if before else []
