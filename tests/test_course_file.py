@@ -78,6 +78,9 @@ def test_what_being_late_costs(days, left):
     ("withdrawn = \"reduce\"", 1, "expected a list of names"), ("late = 3", 1, "late: expected a table"),
     ("[late]\npercent_a_day = true", 2, "a number that is 0 or more, found True"),
     ("[extensions]\nann = 2027-05-05", 2, "an extension is expected as"),
+    ("title = \"x\"\n[late]\n[extensions]\nwithdrawn = [\"reduce\"]", 4,
+     "withdrawn belongs above the first table, which is [late]"),
+    ("[units.01_collectives]\nwithdrawn = [\"reduce\"]", 2, "above the first table, which is [units.01_collectives]"),
     ("[extensions]\nann = { 03_zero1 = 2027-05-05 }", 2, "no such unit"), ("title = 3", 1, "expected a text"),
 ])
 def test_a_bad_one_is_refused_with_its_line_and_what_was_expected(tmp_path, text, line, words):
