@@ -434,6 +434,15 @@ def test_what_needs_a_look_is_sorted_by_kind_and_told_once():
     assert [look.words for look in looks if look.kind == OTHER] == ["of an earlier version", "something new"]
 
 
+def test_what_many_submissions_need_a_look_for_is_one_line():
+    busy = record({RING: "right"}, alarms=[alarm(OTHER, "the machine was too busy")])
+    summary = summarise(UNIT, [submission(student, busy) for student in ("ann", "bo", "cy", "dee")])
+    text = as_text(summary, 200)
+    assert "Needs a look (4)" in text and "    4 submissions (ann, bo, cy and 1 more): the machine was too busy" in text
+    shown = Reader(page(summary, points_figure(UNIT, summary.tallies))).text
+    assert "4 submissions: ann; bo; cy; dee the machine was too busy" in " ".join(shown.split())
+
+
 def test_equal_solutions_are_named_with_their_partners(folder):
     solution = nbformat.read(ROOT / "solutions" / UNIT / f"{UNIT}.ipynb", as_version=4)
     sources = {name_of(cell): cell.source for cell in solution.cells if is_solution(cell)}

@@ -10,7 +10,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader.api import MissingEntry
 
-from grader.contracts import contracts_of
+from grader.contracts import CHALLENGE, CORE, contracts_of
 from grader.course.assigning import assigned, graded, local
 from grader.course.changed import changes, exercise_changes, total_change
 from grader.course.course_file import NAME, Assigned, BadCourseFile, CourseFile, course_if_any, course_in
@@ -62,11 +62,13 @@ def preview(course: CourseFile, unit: Assigned, notebook: NotebookNode) -> Itera
     known, now = {contract.name: contract for contract in contracts_of(notebook.cells)}, graded(notebook)
     minutes = sum(known[name].minutes for name in now)
     due = f", due {local(unit.due, course)}" if unit.due else ", no due date"
+    signs = {CORE: " ★", CHALLENGE: " (c)"}
     yield f"{unit.unit}: {len(now)} exercises, {minutes} minutes of writing, {sum(now.values()):g} points{due}"
     for name, points in now.items():
         own = EXERCISES[name].max_points
         remark = "withdrawn" if name in course.withdrawn else "" if points == own else f"{own:g} by default"
-        yield f"  {name:<28} {points:>3g} points  {known[name].minutes:>3} min  {remark}".rstrip()
+        signed = f"{name}{signs.get(known[name].path, '')}"
+        yield f"  {signed:<28} {points:>3g} points  {known[name].minutes:>3} min  {remark}".rstrip()
 
 
 def _since_last_time(root: Path, course: CourseFile, shaped: dict[str, NotebookNode]) -> list[str]:
