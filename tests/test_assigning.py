@@ -1,6 +1,7 @@
 """A unit as a course file assigns it: whatever is chosen, each cell finds the names that it uses, and points agree."""
 
 import csv
+import datetime
 import json
 import random
 import re
@@ -12,9 +13,10 @@ import nbformat
 import pytest
 
 from grader.contracts import contracts_of
+from grader.course.assign import preview
 from grader.course.assigning import assigned, graded, right_program
 from grader.course.cell import is_solution, name_of
-from grader.course.course_file import LEFT_OUT, OTHERS, Assigned, BadCourseFile, CourseFile, read
+from grader.course.course_file import LEFT_OUT, OTHERS, Assigned, BadCourseFile, CourseFile, LateRule, read
 from grader.course.mark import left_unmarked
 from grader.course.source import defined_in, used_in
 from grader.exercises import EXERCISES, UNITS
@@ -84,6 +86,22 @@ def test_what_is_not_assigned_comes_solved():
     assert "raise NotImplementedError" not in cell.source and "SOLUTION" not in cell.source and not is_solution(cell)
     contract = next(cell for cell in shaped.cells if cell.id == "clip_gradient_norm-contract")
     assert "given, not marked · " in contract.source
+
+
+def test_the_preview_says_which_path_an_exercise_is_on():
+    unit = Assigned("03_zero1", ("sharded_step", "FlatOptimizer", "reshard"))
+    course = CourseFile(units={unit.unit: unit})
+    lines = [*preview(course, unit, assigned(solutions(unit.unit), unit, course))]
+    assert [" ".join(line.split()[:2]) for line in lines[1:]] == ["sharded_step ★", "FlatOptimizer 8", "reshard (c)"]
+
+
+@pytest.mark.parametrize("rule, words", [
+    (LateRule(), ""), (LateRule(10), " Being late costs 10 % of your points for each day that has begun."),
+    (LateRule(0, 3), " A notebook that comes more than 3 days late has no points.")])
+def test_students_read_what_being_late_costs(rule, words):
+    unit = Assigned("01_collectives", ("ring_time",), due=datetime.datetime(2027, 5, 3, 12))
+    shaped = assigned(solutions("01_collectives"), unit, CourseFile(units={"01_collectives": unit}, late=rule))
+    assert f"Hand in by 03 May 2027, 12:00 (UTC).{words}\n" in shaped.cells[1].source
 
 
 @pytest.mark.parametrize("name", EXERCISES)
@@ -160,11 +178,14 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
     with zipfile.ZipFile(course.root / "handed_back" / UNIT / "feedback.zip") as archive:
         page = archive.read("bob/feedback.html").decode()
     for words in (f"{7.5 + fit:g} of {10 + fit:g} points", "7.5 of 10 points were given by hand",
+                  "<td>The points were given by hand.</td>", "Your request is answered below:",
+                  '<a href="#fit_alpha_beta-answer">', '<p id="fit_alpha_beta-answer">',
                   "A &lt;b&gt;good&lt;/b&gt; try", "Why &lt;b&gt;?", "So."):
         assert words in page
 
     write(course, FILE + "ann = { 01_collectives = 2027-05-06 }\n")  # a second extension, once she is marked
-    assert "2 unchanged" in course.grader("autograde", UNIT)
+    printed = course.grader("autograde", UNIT)
+    assert "2 unchanged" in printed and f"1 penalty changed: ann {(9 + fit) / 10:g} → 0" in printed
     with course.gradebook() as gradebook:
         assert gradebook.find_submission(UNIT, "ann").late_submission_penalty == 0
     write(course, FILE + "bob = 3\n")
@@ -174,12 +195,14 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
 
     write(course, FILE.replace("\n[units", "withdrawn = [\"ring_time\"]\n[units", 1))
     printed = course.grader("assign")
-    for words in ("ring_time: 10 → 0 points", "ring_time: withdrawn from now on"):
+    for words in ("ring_time: 10 → 0 points", "ring_time: withdrawn from now on",
+                  f"{10 + fit:g} → {fit:g} points in all. Set the assignment's maximum grade on the platform to {fit:g}"):
         assert words in printed
     assert "Nothing has changed since the last release." in course.grader("assign", "--dry-run")
-    assert "Marked before points or exercises changed: ann, bob." in course.grader(
-        "handback", "folder", UNIT, "--roster", str(course.root / "roster.csv"), "--dry-run")
-    course.grader("autograde", UNIT)
+    printed = course.grader("handback", "folder", UNIT, "--roster", str(course.root / "roster.csv"), "--dry-run")
+    assert f"exercises changed: ann; bob. `python -m grader autograde {UNIT} --same-cases` marks these anew" in printed
+    printed = course.grader("autograde", UNIT, "--same-cases")
+    assert "What changes:" in printed and re.search(r"ann +ring_time +10 → 0\n", printed)
     assert course.marks()["bob"] == {"ring_time": 0, "fit_alpha_beta": fit}
     with course.gradebook() as gradebook:
         assert gradebook.find_submission(UNIT, "bob").max_score == fit

@@ -26,6 +26,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from grader.bundle import archive as bundle
+from grader.course.course_file import Assigned, CourseFile
 from grader.exercises import EXERCISES, order_of, stored
 from grader.exercises.references import ROOT, functions_of, mistakes_of
 
@@ -119,6 +120,19 @@ def test_its_makefile_has_three_targets(folder):
     defined = set(re.findall(r"^([A-Z_]+) *[:?]?=", text, re.M))
     assert set(re.findall(r"(?<!\$)\$\(([A-Z_]+)\)", text)) - defined <= {"CURDIR", "ARGS", "TOKEN", "PORT"}
     assert (tools := re.findall(r"tools/[\w/]+\.\w+", text)) and all((folder / name).is_file() for name in tools)
+
+
+@pytest.mark.parametrize("units, opened, example", [
+    ((), "00_start_here", "01_collectives"), (("00_start_here", "02_data_parallel"), "00_start_here", "00_start_here"),
+    (("03_zero1", "01_collectives"), "01_collectives", "01_collectives"),
+    (("03_zero1", "02_data_parallel"), "02_data_parallel", "02_data_parallel")])
+def test_its_first_unit_is_what_students_see_first(units, opened, example):
+    course = CourseFile(units={unit: Assigned(unit, ()) for unit in units}) if units else None
+    makefile = bundle.students_makefile((ROOT / "Makefile").read_text(), course)
+    assert re.findall(r"default_url=/lab/tree/notebooks/(\S+)", makefile) == [f"{opened}/{opened}.ipynb"]
+    readme = bundle.students_readme((ROOT / "grader" / "bundle" / "for_students.md").read_text(), course)
+    assert f"opens JupyterLab at unit {opened[:2]}." in readme and f"`notebooks/{example}/{example}.ipynb`" in readme
+    assert {*re.findall(r"\d\d_\w+", readme)} == {example}
 
 
 def test_a_notebook_that_somebody_worked_in_is_refused(monkeypatch, tmp_path):

@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from grader.contracts import Contract
-from grader.course.changed import changes, exercise_changes
+from grader.course.changed import changes, exercise_changes, total_change
 from grader.course.course_file import BadCourseFile, LateRule, read
 
 CONTRACTS = {
@@ -78,6 +78,9 @@ def test_what_being_late_costs(days, left):
     ("withdrawn = \"reduce\"", 1, "expected a list of names"), ("late = 3", 1, "late: expected a table"),
     ("[late]\npercent_a_day = true", 2, "a number that is 0 or more, found True"),
     ("[extensions]\nann = 2027-05-05", 2, "an extension is expected as"),
+    ("title = \"x\"\n[late]\n[extensions]\nwithdrawn = [\"reduce\"]", 4,
+     "withdrawn belongs above the first table, which is [late]"),
+    ("[units.01_collectives]\nwithdrawn = [\"reduce\"]", 2, "above the first table, which is [units.01_collectives]"),
     ("[extensions]\nann = { 03_zero1 = 2027-05-05 }", 2, "no such unit"), ("title = 3", 1, "expected a text"),
 ])
 def test_a_bad_one_is_refused_with_its_line_and_what_was_expected(tmp_path, text, line, words):
@@ -102,6 +105,9 @@ def test_each_change_since_the_last_release_is_told_and_nothing_else(tmp_path):
     assert list(changes(now, before))[2] == "02_data_parallel: assigned for the first time"
     assert list(exercise_changes({"a": 1, "b": 2}, {"b": 3, "c": 1})) == [
         "c: asked for from now on", "a: no longer asked for", "b: 2 → 3 points"]
+    assert [*total_change("u", {"a": 1, "b": 2}, {"a": 2, "b": 1})] == []
+    assert "u: 3 → 1 points in all. Set the assignment's maximum grade on the platform to 1" in (
+        next(total_change("u", {"a": 1, "b": 2}, {"a": 1, "b": 0})))
 
 
 def test_what_is_no_toml_is_said_with_its_place(tmp_path):

@@ -83,6 +83,16 @@ def test_nothing_of_a_students_runs_and_all_of_it_is_shown():
     assert all(trap in seen.text for trap in TRAPS)
 
 
+@pytest.mark.parametrize("record, words", [
+    ({"hints": [], "cases": [{"right": True}, {"right": False}], "skipped": 1}, "1 of 3 cases are right."),
+    ({"hints": [], "cases": [{"right": True}] * 2}, "All 2 cases are right, but the technique isn't as asked."),
+    ({"hints": [], "cases": [{"right": True}], "instead": [{}]}, "See the check."),
+    ({"hints": [["id", "Look again."]], "cases": [{"right": False}]}, "Look again."),
+    ({"hints": [], "cases": []}, "See the check.")])
+def test_a_reason_counts_cases_where_no_hint_is_known(record, words):
+    assert reason({"points": 1, "max_points": 2, **record}).startswith(words)
+
+
 def test_what_is_not_cleaned_would_run():
     assert len(Armed(as_page(new_notebook(cells=[*map(new_markdown_cell, TRAPS)]))).found) >= 5
 

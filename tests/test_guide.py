@@ -22,9 +22,10 @@ from tests.course import ROOT, SANDBOX, belongs
 UNIT = "01_collectives"
 LEFT_BEHIND = (".venv", ".git", "__pycache__", "gradebook.db*", "submitted", "autograded", "feedback", "reports", "marking",
                "build")
+ON_CANVAS = "python -m grader handback canvas"
 OTHER_UNITS = [unit for unit in UNITS if unit != UNIT]  # their notebooks, and their exercises
 STEPS = ("grader assign", "make notebooks", "make bundle", "grader collect", "grader autograde", "grader report",
-         "grader handback", "--regrade", "dask scheduler", "dask worker")
+         "grader handback moodle", "grader handback canvas", "--regrade", "dask scheduler", "dask worker")
 pytestmark = [pytest.mark.xdist_group("guide"), pytest.mark.timeout(900), pytest.mark.long,
               pytest.mark.skipif(not SANDBOX, reason="needs bubblewrap")]
 
@@ -44,9 +45,12 @@ def course_folder(folder: Path) -> Path:
     notebook.cells = [cell for cell in notebook.cells if belongs(cell, {"ring_time"})]
     nbformat.write(notebook, source)
     (folder / "own.toml").write_text(f"[units.{UNIT}]\ndue = 2027-05-03\n[late]\npercent_a_day = 10\n")
+    (folder / "gradebook.csv").write_text("Student,ID,SIS Login ID,Section,Unit 01 (7)\n    Points Possible,,,,9\n"
+                                          '"Lee, Ann",1000001,ann,L01,\n')
     (folder / "worksheet.csv").write_text(
-        "Identifier,Full name,Grade,Last modified (submission)\n"
-        'Participant 1000001,Ann Lee,,"Tuesday, 4 May 2027, 6:21 PM"\nParticipant 1000002,Bo Li,,-\n')
+        "Identifier,Full name,Grade,Maximum grade,Last modified (submission)\n"
+        f'Participant 1000001,Ann Lee,,{EXERCISES["ring_time"].max_points:g},"Tuesday, 4 May 2027, 6:21 PM"\n'
+        "Participant 1000002,Bo Li,,2,-\n")
     with zipfile.ZipFile(folder / "submissions.zip", "w") as archive:
         archive.write(source, f"Ann Lee_1000001_assignsubmission_file_/{UNIT} (1).ipynb")
     return folder
@@ -73,6 +77,8 @@ def session(*command, **options):
 def test_every_command_runs_as_written(tmp_path):
     folder = course_folder(tmp_path / "course")
     script = "set -em\n" + "\n".join(blocks()).replace("8786", free_port()).replace("course.example.toml", "own.toml")
+    script = script.replace(ON_CANVAS, f"cp -r handed_back/{UNIT} by_moodle; cp gradebook.csv collected/{UNIT}/roster.csv\n"
+                                       + ON_CANVAS)  # whose table collect would have kept
     with session(["bash", "-c", script], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                  stdin=subprocess.DEVNULL,
                  env={**os.environ, "PYTHONPATH": str(folder), "MAKEFLAGS": "STAMP=.stamp", "ARGS": ""}) as run:
@@ -80,7 +86,10 @@ def test_every_command_runs_as_written(tmp_path):
     assert run.returncode == 0, said
     assert "1 marked" in said and "No mark changes." in said
     assert "notebooks of 1 student." in said and "Late (1): Ann Lee, 1000001 (18 h)" in said and "nothing (1): Bo Li" in said
-    back = folder / "handed_back" / UNIT
+    row, = csv.DictReader((folder / "handed_back" / UNIT / "marks.csv").open())
+    assert row["Student"] == "Lee, Ann" and float(row["Unit 01 (7)"]) == 0.9 * EXERCISES["ring_time"].max_points
+    assert said.count("The assignment has ") == 1 and "The assignment has 9 points on Canvas" in said
+    back = folder / "by_moodle"
     row, = csv.DictReader((back / "marks.csv").open())
     most = EXERCISES["ring_time"].max_points
     assert row["Full name"] == "Ann Lee" and float(row["Grade"]) == 0.9 * most
@@ -100,4 +109,4 @@ def test_the_guide_has_commands_for_every_step():
 def test_the_first_evening_is_short():
     text = (ROOT / "grader" / "README.md").read_text()
     page = text[text.index("## Your first evening"):text.index("The rest of this page")]
-    assert len(page.split()) <= 500 and page.count("```sh") == 11
+    assert len(page.split()) <= 500 and page.count("```sh") == 12

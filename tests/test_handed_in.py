@@ -6,6 +6,7 @@ import nbformat
 import pytest
 
 from grader.course.handed_in import HandedIn, read_all
+from grader.course.mark import mark_submission
 from grader.exercises import EXERCISES
 
 RELEASED = {path.parent.name: path.read_bytes() for path in
@@ -23,6 +24,13 @@ def test_another_units_notebook_is_named(unit):
     wrong = {other: read_for(unit, content).wrong for other, content in RELEASED.items()}
     assert wrong.pop(unit) == ()
     assert wrong == {other: (f"this is the notebook of {other}, not of {unit}",) for other in wrong}
+
+
+@pytest.mark.parametrize("other", ["00_start_here", "02_data_parallel"])
+def test_another_units_own_cells_raise_no_suspicion(other):
+    _, record = mark_submission(RELEASED[other], RELEASED["01_collectives"])
+    alarm, = record["alarms"]
+    assert alarm["text"].startswith(f"this is the notebook of {other}")
 
 
 def test_what_another_units_notebook_defines_for_this_one_is_marked_all_the_same():

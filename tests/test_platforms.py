@@ -4,6 +4,7 @@ import csv
 import datetime
 import io
 import zipfile
+from subprocess import CalledProcessError
 
 import pytest
 
@@ -14,6 +15,7 @@ from grader.course.platforms import (
     feedback_files,
     handed_in,
     marks_table,
+    most_in,
     roster,
     without_copy_number,
 )
@@ -30,7 +32,7 @@ WORKSHEET = (
 GRADEBOOK = (
     "Student,ID,SIS User ID,SIS Login ID,Section,Unit 01 (98765),Unit 02 (98766)\n"
     "    Points Possible,,,,,26,30\n"
-    '"Wang, Wei",5009,u1,wangwei,L01,,\n"Wang, Wei",5010,u2,wangwei2,L01,,12\n"Student, Test",,,,L01,,\n')
+    '"Wang, Wei",5009,u1,wangwei,L01,,\n"Wang, Wei",5010,u2,wangwei2,L01,,12\n"Student, Test",5999,,x,L01,,\n')
 
 
 @pytest.mark.parametrize("platform, path, found", [
@@ -66,6 +68,8 @@ def test_who_takes_part_is_in_the_platform_s_own_table():
     assert [student.id for student in roster("canvas", GRADEBOOK)] == ["5009", "5010"]
     with pytest.raises(BadTable, match="there is no column 'Identifier' or 'Full name'; there are 'Student', 'ID'"):
         roster("moodle", GRADEBOOK)
+    with pytest.raises(BadTable, match=r"'ID-Nummer', 'Name'\. Moodle writes the worksheet .* switch Moodle to English"):
+        roster("moodle", "ID-Nummer,Name\n1,Ann\n")
 
 
 def test_moodle_takes_its_worksheet_back_with_the_grade_alone_changed():
@@ -80,6 +84,24 @@ def test_canvas_takes_the_columns_that_it_knows_students_by_and_one_assignment()
     rows = list(csv.DictReader(io.StringIO(text)))
     assert [(row["ID"], row["Unit 01 (98765)"]) for row in rows] == [("5009", "0"), ("5010", "20")]
     assert list(rows[0]) == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Unit 01 (98765)"]
+    assert marks_table("canvas", "Unit 01 (98765)", [Mark("5010", 20, 26)], GRADEBOOK).startswith(",".join(rows[0]))
+
+
+@pytest.mark.parametrize("title, words", [
+    ("unit 1", "assignments are 'Unit 01', 'Unit 02': name yours with --title. Did you mean 'Unit 01'?"),
+    ("01_collectives", "no assignment is called '01_collectives', and Canvas would make a new one of that name"),
+    ("Section", "no assignment is called 'Section'")])
+def test_a_name_that_no_assignment_has_makes_no_new_one(title, words):
+    with pytest.raises(BadTable) as caught:
+        marks_table("canvas", title, [Mark("5010", 20, 26)], GRADEBOOK)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("platform, title, table, most", [
+    ("moodle", "", WORKSHEET, 26), ("moodle", "", "Identifier,Full name,Grade\nParticipant 1,Ann,\n", None),
+    ("canvas", "unit 02", GRADEBOOK, 30), ("folder", "", "id,name\n1,Ann\n", None)])
+def test_the_table_says_how_many_points_there_are(platform, title, table, most):
+    assert most_in(platform, title, table) == most
 
 
 def test_feedback_goes_back_under_the_names_by_which_work_came():
@@ -145,6 +167,24 @@ def test_two_students_of_one_name_are_two(course, tmp_path):
     archive = download(tmp_path, {"wangwei_5009_70001_a.ipynb": b"1", "wangwei_LATE_5010_70002_a-1.ipynb": b"2"})
     printed = course.grader("collect", "canvas", archive, UNIT)
     assert "notebooks of 2 students" in printed and "Late (1): wangwei, 5010 (says the platform)" in printed
+    assert "known by Canvas's numbers, another time perhaps by e-mail (2): wangwei, 5009; wangwei, 5010" in printed
+    (tmp_path / "gradebook.csv").write_text(GRADEBOOK)
+    printed = course.grader("collect", "canvas", archive, UNIT, "--roster", str(tmp_path / "gradebook.csv"), "--dry-run")
+    assert "by Canvas's numbers" not in printed and "Student, Test" not in printed
+
+
+def test_handing_back_says_where_the_platform_has_other_points(course, tmp_path):
+    (tmp_path / "worksheet.csv").write_text(WORKSHEET)
+    (tmp_path / "gradebook.csv").write_text(GRADEBOOK.replace(",26,30", ",2,30"))
+    printed = course.grader("handback", "moodle", UNIT, "--roster", str(tmp_path / "worksheet.csv"), "--dry-run")
+    assert "The assignment has 26 points on Moodle, and the unit has 2. Set its *Maximum grade* to 2 in its" in printed
+    arguments = ["handback", "canvas", UNIT, "--roster", str(tmp_path / "gradebook.csv"), "--dry-run", "--title"]
+    assert "The assignment has" not in course.grader(*arguments, "Unit 01")
+    assert "The assignment has 30 points on Canvas, and the unit has 2. Set its *Points* to 2" in course.grader(
+        *arguments, "Unit 02")
+    with pytest.raises(CalledProcessError) as caught:
+        course.grader(*arguments, "Unit 1")
+    assert caught.value.returncode == 2 and "Did you mean 'Unit 01'?" in caught.value.stderr
     assert {path.name for path in (course.root / "submitted").glob("50*")} == {"5009", "5010"}
 
 
@@ -153,8 +193,6 @@ def test_two_students_of_one_name_are_two(course, tmp_path):
     ({"x.ipynb": b""}, "02_data_parallel", "there is no released unit '02_data_parallel'; there are: 01_collectives"),
 ])
 def test_what_cannot_be_taken_in_is_said(course, tmp_path, files, unit, words):
-    from subprocess import CalledProcessError
-
     with pytest.raises(CalledProcessError) as caught:
         course.grader("collect", "moodle", download(tmp_path, files), unit)
     assert caught.value.returncode == 2 and words in caught.value.stderr

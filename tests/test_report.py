@@ -300,7 +300,8 @@ def test_marks_that_are_older_than_a_change_of_points_are_named(folder, capsys):
     folder.mark("bo", facts)
     assert main(["report", UNIT]) == 0
     told = capsys.readouterr().out
-    assert "bo: marked before points changed" in told and "ann: marked" not in told
+    assert f"bo: marked before points changed: `python -m grader autograde {UNIT} --same-cases` marks it anew" in told
+    assert "ann: marked" not in told
 
 
 def test_a_name_that_is_not_unicode(folder, capsys):
@@ -431,6 +432,15 @@ def test_what_needs_a_look_is_sorted_by_kind_and_told_once():
         ("ann", CONTRADICTED), ("bo", CONTRADICTED), ("ann", CONTAINED), ("cy", MALFORMED), ("ann", UNUSUAL),
         ("ann", OTHER), ("ann", OTHER), ("dee", NOT_MARKED)]
     assert [look.words for look in looks if look.kind == OTHER] == ["of an earlier version", "something new"]
+
+
+def test_what_many_submissions_need_a_look_for_is_one_line():
+    busy = record({RING: "right"}, alarms=[alarm(OTHER, "the machine was too busy")])
+    summary = summarise(UNIT, [submission(student, busy) for student in ("ann", "bo", "cy", "dee")])
+    text = as_text(summary, 200)
+    assert "Needs a look (4)" in text and "    4 submissions (ann, bo, cy and 1 more): the machine was too busy" in text
+    shown = Reader(page(summary, points_figure(UNIT, summary.tallies))).text
+    assert "4 submissions: ann; bo; cy; dee the machine was too busy" in " ".join(shown.split())
 
 
 def test_equal_solutions_are_named_with_their_partners(folder):

@@ -25,6 +25,8 @@ from utils.ranks.fair_clock import processors
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = "many-ranks-one-loss"
+OPENED = "00_start_here"  # where our own Makefile opens JupyterLab
+EXAMPLE = "01_collectives"  # a unit that the students' README names
 PAGES = ("docs/glossary.md", "docs/notation.md", "docs/planner_accuracy.md")  # that notebooks link to
 LAB_CONFIG = [f"tools/labconfig/{name}.json" for name in ("page_config", "default_setting_overrides", "first_look")]
 TARGETS = ("help", "lab", "clean")
@@ -41,9 +43,9 @@ CHECKS = ("__init__.py", "checks.py", "contracts.py", "hunt.py", "not_written.py
 def files(course: CourseFile | None = None) -> dict[str, bytes]:
     """Everything in the archive, by its path below the top folder. course: what is assigned; all, if there is none."""
     texts = {
-        "README.md": _text("grader/bundle/for_students.md"),
+        "README.md": students_readme(_text("grader/bundle/for_students.md"), course),
         "environment.yml": students_environment(_text("environment.yml")),
-        "Makefile": students_makefile(_text("Makefile")),
+        "Makefile": students_makefile(_text("Makefile"), course),
         "pyproject.toml": students_project(_text("pyproject.toml")),
         **{name: _text(name) for name in ("tools/requirements.py", "tools/first_cell.py", *PAGES, *LAB_CONFIG)},
     }
@@ -84,8 +86,22 @@ def students_environment(environment: str) -> str:
     return "".join([sections[0], *kept])
 
 
-def students_makefile(makefile: str) -> str:
-    """The Makefile's paragraphs without other targets, and without the variables that only those use."""
+def students_readme(text: str, course: CourseFile | None = None) -> str:
+    """It names the archive's first unit where JupyterLab opens, and a unit of the archive as an example."""
+    example = EXAMPLE if _has(course, EXAMPLE) else first_unit(course)
+    return text.replace("at unit 00", f"at unit {first_unit(course)[:2]}").replace(EXAMPLE, example)
+
+
+def first_unit(course: CourseFile | None = None) -> str:
+    return next((unit for unit in UNITS if _has(course, unit)), OPENED)
+
+
+def students_makefile(makefile: str, course: CourseFile | None = None) -> str:
+    """The Makefile's paragraphs without other targets, and without the variables that only those use.
+
+    `make lab` opens the archive's first unit.
+    """
+    makefile = makefile.replace(f"{OPENED}/{OPENED}.ipynb", f"{first_unit(course)}/{first_unit(course)}.ipynb")
     kept = [part for part in makefile.split("\n\n") if set(re.findall(r"^([a-z-]+):(?!=)", part, re.M)) <= set(TARGETS)]
     text = "\n\n".join(part for part in kept if _is_used(part, kept))
     return re.sub(r"^\.PHONY: help .*$", f".PHONY: {' '.join(TARGETS)}", text, flags=re.M)

@@ -10,9 +10,9 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader.api import MissingEntry
 
-from grader.contracts import contracts_of
+from grader.contracts import CHALLENGE, CORE, contracts_of
 from grader.course.assigning import assigned, graded, local
-from grader.course.changed import changes, exercise_changes
+from grader.course.changed import changes, exercise_changes, total_change
 from grader.course.course_file import NAME, Assigned, BadCourseFile, CourseFile, course_if_any, course_in
 from grader.course.folder import Course
 from grader.exercises import EXERCISES
@@ -62,11 +62,13 @@ def preview(course: CourseFile, unit: Assigned, notebook: NotebookNode) -> Itera
     known, now = {contract.name: contract for contract in contracts_of(notebook.cells)}, graded(notebook)
     minutes = sum(known[name].minutes for name in now)
     due = f", due {local(unit.due, course)}" if unit.due else ", no due date"
+    signs = {CORE: " ★", CHALLENGE: " (c)"}
     yield f"{unit.unit}: {len(now)} exercises, {minutes} minutes of writing, {sum(now.values()):g} points{due}"
     for name, points in now.items():
         own = EXERCISES[name].max_points
         remark = "withdrawn" if name in course.withdrawn else "" if points == own else f"{own:g} by default"
-        yield f"  {name:<28} {points:>3g} points  {known[name].minutes:>3} min  {remark}".rstrip()
+        signed = f"{name}{signs.get(known[name].path, '')}"
+        yield f"  {signed:<28} {points:>3g} points  {known[name].minutes:>3} min  {remark}".rstrip()
 
 
 def _since_last_time(root: Path, course: CourseFile, shaped: dict[str, NotebookNode]) -> list[str]:
@@ -79,8 +81,9 @@ def _since_last_time(root: Path, course: CourseFile, shaped: dict[str, NotebookN
     except BadCourseFile as error:
         found.append(f"what the last release was made from cannot be compared: {error}")
     released = {unit: _released(root, unit) for unit in shaped}
-    found += [line for unit, notebook in shaped.items() if released[unit] is not None
-              for line in exercise_changes(released[unit], graded(notebook))]
+    for unit, notebook in shaped.items():
+        if (then := released[unit]) is not None:
+            found += [*exercise_changes(then, graded(notebook)), *total_change(unit, then, graded(notebook))]
     if found:
         return ["Since the last release:", *(f"  {line}" for line in found)]
     return ["Nothing has changed since the last release."] if before else []

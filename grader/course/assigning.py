@@ -10,7 +10,7 @@ from nbformat.v4 import new_markdown_cell
 
 from grader.contracts import contracts_of
 from grader.course.cell import LANGUAGE, is_check, is_solution, name_of, nbgrader_of
-from grader.course.course_file import LEFT_OUT, Assigned, BadCourseFile, CourseFile
+from grader.course.course_file import LEFT_OUT, Assigned, BadCourseFile, CourseFile, LateRule
 from grader.course.source import defined_in, used_in
 from grader.exercises import EXERCISES
 from grader.exercises.broken import MARK as BROKEN
@@ -54,13 +54,20 @@ def in_words(unit: Assigned, course: CourseFile, contracts: Sequence) -> str:
     asked = [contract for contract in contracts if contract.name in unit.exercises]
     rows = "\n".join(f"| {one.title} | {one.minutes} | {_points(course, unit, one.name)} |" for one in asked)
     minutes = sum(contract.minutes for contract in asked)
-    due = f" Hand in by {local(unit.due, course)}." if unit.due else ""
+    due = f" Hand in by {local(unit.due, course)}.{late_in_words(course.late)}" if unit.due else ""
     rest = "left out" if unit.others == LEFT_OUT else "solved, and not marked"
     left = len(contracts) - len(asked)
     others = f"\n\nThe unit's other {_exercises(left)} {'is' if left == 1 else 'are'} {rest}." if left else ""
     where = course.title or "this course"
     return (f"**Assigned in {where}:** {_exercises(len(asked))}, about {minutes} minutes of writing.{due}\n\n"
             f"| exercise | minutes | points |\n|---|---|---|\n{rows}{others}")
+
+
+def late_in_words(rule: LateRule) -> str:
+    """What being late costs, for students; "" where it costs nothing."""
+    costs = f" Being late costs {rule.percent_a_day:g} % of your points for each day that has begun."
+    most = f" A notebook that comes more than {rule.most_days:g} days late has no points."
+    return (costs if rule.percent_a_day else "") + (most if rule.most_days != float("inf") else "")
 
 
 def local(when: datetime.datetime, course: CourseFile) -> str:

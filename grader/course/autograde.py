@@ -86,4 +86,15 @@ def reason(verdict: dict[str, Any] | None) -> str | None:
     """
     if verdict is None or verdict["points"] == verdict["max_points"]:
         return None
-    return "; ".join(translated(text) for _, text in verdict["hints"]) or translated("See the check.")
+    return "; ".join(translated(text) for _, text in verdict["hints"]) or _how_many_right(verdict)
+
+
+def _how_many_right(verdict: dict[str, Any]) -> str:
+    """How many cases are right, where no hint is known."""
+    cases = verdict.get("cases")
+    if verdict.get("problem") or verdict.get("instead") or not cases:
+        return translated("See the check.")
+    total, right = len(cases) + verdict.get("skipped", 0), sum(case["right"] for case in cases)
+    if right == total:
+        return translated(f"All {total} cases are right, but the technique isn't as asked.")
+    return translated(f"{right} of {total} cases are right.")

@@ -49,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cases = parser.add_mutually_exclusive_group()
     cases.add_argument("--seed", type=int, help="draw the cases from this number, such as a record names")
     cases.add_argument("--same-cases", action="store_true", help="draw each submission's cases as when it was last marked")
-    parser.add_argument("--yes", action="store_true", help="keep the changes of --regrade or --exercise without asking")
+    parser.add_argument("--yes", action="store_true",
+                        help="keep the changes of --regrade, --exercise or --same-cases without asking")
     parser.add_argument("--unsafe", action="store_true",
                         help="without a sandbox: students' code can then read, change and send away whatever you can")
 
@@ -194,15 +195,26 @@ def _grade(work: Work, course: Course, arguments: argparse.Namespace) -> float:
         print("Without a sandbox: the code of the submissions can do whatever you can.", file=sys.stderr)
     if todo and (done := len(work.unchanged) + len(ready)):
         print(f"{done} of {done + len(todo)} are marked; {len(todo)} left.", flush=True)
-    for submission in work.unchanged:
-        with work.only(submission, "is marked, but what being late costs could not be entered"):
-            enter_penalty(course, submission.student, submission.unit)
+    _enter_penalties(work, course)
+    asks = arguments.regrade or arguments.same_cases
     for job in itertools.chain(ready, _mark(todo, work, arguments)):
-        if not arguments.regrade:
+        if not asks:
             _keep(work, course, job)
-    if arguments.regrade:
+    if asks:
         _keep_changes(work, course, arguments.yes)
     return time.monotonic() - began
+
+
+def _enter_penalties(work: Work, course: Course) -> None:
+    """Of those who are not marked again, by course.toml as it is now; say whose changed."""
+    changed = []
+    for submission in work.unchanged:
+        with work.only(submission, "is marked, but what being late costs could not be entered"):
+            before, now = (round(points, 2) for points in enter_penalty(course, submission.student, submission.unit))
+            if before != now:
+                changed.append(f"{plain(submission.student)} {before:g} → {now:g}")
+    if changed:
+        print(f"{len(changed)} penalt{'y' if len(changed) == 1 else 'ies'} changed: {'; '.join(changed)}")
 
 
 def _keep(work: Work, course: Course, job: Job) -> None:

@@ -35,6 +35,14 @@ def exercise_changes(before: Mapping[str, float], now: Mapping[str, float]) -> I
                 if before.get(name, points) != points)
 
 
+def total_change(unit: str, before: Mapping[str, float], now: Mapping[str, float]) -> Iterator[str]:
+    """That a unit has more or fewer points in all, of which the platform must be told."""
+    old, new = sum(before.values()), sum(now.values())
+    if old != new:
+        yield (f"{unit}: {old:g} → {new:g} points in all. Set the assignment's maximum grade on the platform to {new:g} "
+               f"before you hand marks back, and run `python -m grader autograde {unit} --same-cases` if some are marked")
+
+
 def _unit(before: Assigned, now: Assigned, course: CourseFile) -> Iterator[str]:
     yield from _pair(f"due date of {now.unit}", _when(before.due, course), _when(now.due, course))
     yield from _pair(f"other exercises of {now.unit}", before.others, now.others)

@@ -91,6 +91,9 @@ def run(arguments: argparse.Namespace) -> int:
             odd += [problem for work in works if (problem := _keep(course, arguments.unit, work, assigned))]
             _keep_for_handing_back(course, arguments, works, text)
         print("\n".join(_in_words(arguments.unit, works, students, odd, assigned)))
+        if not text and arguments.platform != "folder":
+            print(f"Without the table of students (--roster) they are known by {arguments.platform.capitalize()}'s numbers, "
+                  f"another time perhaps by e-mail ({len(works)}): {'; '.join(map(str, works))}")
     return 0
 
 
@@ -167,7 +170,7 @@ def _in_words(unit: str, works: list[Work], students: dict[str, Student], odd: l
                                            if of == unit and name not in known]),
             ("Not taken in", odd)):
         if names:
-            yield f"{words} ({len(names)}): {', '.join(names)}"
+            yield f"{words} ({len(names)}): {'; '.join(names)}"
 
 
 def _due(work: Work, assigned: CourseFile, unit: str) -> datetime.datetime | None:

@@ -17,6 +17,7 @@ from utils.languages.choice import ENGLISH, languages
 NAME = "course.toml"
 ALL = "all"
 SOLVED, LEFT_OUT = OTHERS = "solved", "left out"
+AT_THE_TOP = ("title", "timezone", "language", "withdrawn")  # keys that belong to no table
 END_OF_DAY = datetime.time(23, 59, 59)
 
 
@@ -123,7 +124,7 @@ class _Reader:
         self._from = 0  # the line in which the table begins that is being read
 
     def course(self, said: dict[str, Any]) -> CourseFile:
-        self._known(said, ("title", "timezone", "language", "late", "units", "extensions", "withdrawn"), "")
+        self._known(said, (*AT_THE_TOP, "late", "units", "extensions"), "")
         zone = self._text(said, "timezone", "UTC")
         try:
             self._zone = zoneinfo.ZoneInfo(zone)
@@ -173,6 +174,7 @@ class _Reader:
     def _extensions(self, said: dict[str, Any]) -> Iterable[tuple[tuple[str, str], datetime.datetime]]:
         for student, until in said.items():
             if not isinstance(until, dict):
+                self._refuse_below_a_table(student)
                 raise self._bad(student, f"an extension is expected as \"{student}\" = {{ 01_collectives = 2027-05-10 }}, "
                                          f"found {until!r}")
             for unit, time in until.items():
@@ -209,8 +211,16 @@ class _Reader:
     def _known(self, said: dict[str, Any], keys: tuple[str, ...], where: str) -> None:
         for key in said:
             if key not in keys:
+                self._refuse_below_a_table(key)
                 raise self._bad(key, f"{f'[{where}] has' if where else 'there is'} no {key!r}; expected one of "
                                      f"{', '.join(keys)}{nearest(key, keys)}")
+
+    def _refuse_below_a_table(self, key: str) -> None:
+        """In TOML a line belongs to the table above it.  Raises: BadCourseFile for one that belongs to none."""
+        first = next((line.strip() for line in self._lines if line.lstrip().startswith("[")), "")
+        if key in AT_THE_TOP and first:
+            raise self._bad(key, f"{key} belongs above the first table, which is {first.partition('#')[0].strip()}. Here "
+                                 "it is a line of the table above it")
 
     def _table(self, said: dict[str, Any], key: str) -> dict[str, Any]:
         table = said.get(key, {})

@@ -10,12 +10,15 @@ from grader.course.again import record_in
 from grader.course.course_file import BadCourseFile
 from grader.course.folder import COLLECTED, Course
 from grader.course.late import enter_penalty
-from grader.course.platforms import PLATFORMS, BadTable, Mark, feedback_files, marks_table, roster
+from grader.course.platforms import PLATFORMS, BadTable, Mark, feedback_files, marks_table, most_in, roster
 from grader.course.requests import Request, requests_for
 from grader.course.shown import plain
 from grader.course.student_page import page_of
 
 HANDED_BACK = "handed_back"
+MAXIMUM = {"moodle": "Set its *Maximum grade* to {most} in its settings on Moodle, without rescaling grades, before you "
+                     "upload the marks.",
+           "canvas": "Set its *Points* to {most} on Canvas before you import the marks."}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
             for student in students:
                 enter_penalty(course, student, arguments.unit)
         marks, requests = marks_of(course, arguments.unit, places)
-        csv = marks_table(arguments.platform, arguments.title or arguments.unit, marks, text)
+        title = arguments.title or arguments.unit
+        csv, most_there = marks_table(arguments.platform, title, marks, text), most_in(arguments.platform, title, text)
         known = {*places, *(student.id for student in roster(arguments.platform, text))}
     except BadTable as error:
         print(f"Nothing was written: {table}: {plain(str(error))}", file=sys.stderr)
@@ -55,19 +59,23 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"Nothing was written: {plain(str(error))}", file=sys.stderr)
         return 2
     if outdated := [mark.student for mark in marks if mark.outdated]:
-        print(f"Marked before points or exercises changed: {', '.join(map(plain, outdated))}. `python -m grader autograde "
-              f"{arguments.unit}` marks these anew")
+        print(f"Marked before points or exercises changed: {'; '.join(map(plain, outdated))}. `python -m grader autograde "
+              f"{arguments.unit} --same-cases` marks these anew")
     without = [mark.student for mark in marks if not mark.feedback]
+    most = sum(contract.points for contract in contracts_in(course.released_notebook(arguments.unit)))
+    if most_there is not None and round(most_there, 2) != round(most, 2):
+        print(f"The assignment has {most_there:g} points on {arguments.platform.capitalize()}, and the unit has {most:g}. "
+              f"{MAXIMUM[arguments.platform].format(most=f'{most:g}')}")
     rows = csv.count("\n") - 1
     print(f"{arguments.unit}: {len(marks)} students with marks, {rows} of them in the table, feedback for "
           f"{len(marks) - len(without)}.")
     if elsewhere := [mark.student for mark in marks if mark.student not in known]:
-        print(f"Not collected from {arguments.platform}: {', '.join(map(plain, elsewhere))}. See to these by hand.")
+        print(f"Not collected from {arguments.platform}: {'; '.join(map(plain, elsewhere))}. See to these by hand.")
     if without:
-        print(f"No page for {', '.join(map(plain, without))}: the marked notebook or its record is missing. "
+        print(f"No page for {'; '.join(map(plain, without))}: the marked notebook or its record is missing. "
               f"`python -m grader autograde {arguments.unit} --regrade` makes both")
     if unanswered := [f"{request.student} ({request.exercise})" for request in requests if not request.answer]:
-        print(f"Requests without an answer: {', '.join(map(plain, unanswered))}. `python -m grader report {arguments.unit}` "
+        print(f"Requests without an answer: {'; '.join(map(plain, unanswered))}. `python -m grader report {arguments.unit}` "
               "shows them")
     if not arguments.dry_run:
         folder = course.root / HANDED_BACK / arguments.unit

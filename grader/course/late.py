@@ -51,14 +51,18 @@ def _number(folder: Course, unit: str, student: str) -> str:
     return folder.places(unit).get(student, {}).get("id", "")
 
 
-def enter_penalty(folder: Course, student: str, unit: str) -> None:
-    """For one whose submission is as it was when it was marked: what it costs by course.toml as it is now."""
+def enter_penalty(folder: Course, student: str, unit: str) -> tuple[float, float]:
+    """For one whose submission is as it was when it was marked: what it costs by course.toml as it is now.
+
+    Returns: the penalty before and now; nothing and nothing without a course.toml.
+    """
     if (course := course_if_any(folder.root)) is None:
-        return
+        return 0.0, 0.0
     with folder.gradebook() as gradebook:
         extend(gradebook, course, student, unit, _number(folder, unit, student))
         submission = gradebook.find_submission(unit, student)
-        late = timedelta(seconds=submission.total_seconds_late)
+        late, before = timedelta(seconds=submission.total_seconds_late), submission.late_submission_penalty or 0.0
         for notebook in submission.notebooks:
             notebook.late_submission_penalty = course.late.penalty(notebook.score, late) or None
         gradebook.db.commit()
+        return before, submission.late_submission_penalty or 0.0

@@ -178,7 +178,8 @@ def mark_submission(submitted: bytes, released: bytes, unsafe: bool = False,
     marks.counts = chosen.name
     marks.remarks[:0] = [*odd, *(() if chosen.nothing_of_the_unit else chosen.spliced.remarks)]
     marks.alarms += [Alarm(OTHER, text) for text in odd if not text.startswith(RENAMED)]
-    marks.alarms += suspicions(chosen.notebook, release)[:SUSPICIONS]
+    if not chosen.nothing_of_the_unit:  # another unit's own cells would be told, and nothing of it runs
+        marks.alarms += suspicions(chosen.notebook, release)[:SUSPICIONS]
     notebook = chosen.spliced.notebook
     if marks.remarks:
         with speaking(language_of(notebook)):

@@ -9,6 +9,7 @@ A folder: one for each student, whatever is in it.
 
 import csv
 import datetime
+import difflib
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +21,9 @@ MOODLE = re.compile(r"(?P<name>[^_/]+)_(?P<id>\d+)_assignsubmission_(?P<plugin>[
 CANVAS = re.compile(r"(?P<name>[^_/]*)_(?P<late>LATE_)?(?P<id>\d+)_(?P<attachment>\d+)_(?P<file>.+)", re.S)
 COPY = re.compile(r"[\s_-]*(?:\(\d+\)|-\d+)$")
 HIDDEN = (".", "__MACOSX")
+TEST_STUDENT = "Student, Test"  # Canvas's own, whom an instructor can be to see what students see
+IN_ENGLISH = (". Moodle writes the worksheet in the language of your account: switch Moodle to English, and download the "
+              "worksheet again")
 WHEN = ("%A, %d %B %Y, %I:%M %p", "%A, %d %B %Y, %H:%M", "%A, %B %d, %Y, %I:%M %p", "%d %B %Y, %I:%M %p", "%d %B %Y, %H:%M",
         "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%d/%m/%y, %H:%M", "%d/%m/%Y, %H:%M")
 
@@ -89,7 +93,7 @@ def roster(platform: str, text: str, zone: datetime.tzinfo = datetime.UTC) -> li
     rows = list(csv.DictReader(io.StringIO(text.removeprefix("\ufeff"))))
     header = list(rows[0]) if rows else text.removeprefix("\ufeff").split("\n")[0].split(",")
     if platform == "moodle":
-        _require(header, "Identifier", "Full name")
+        _require(header, "Identifier", "Full name", otherwise=IN_ENGLISH)
         rows = [row for row in rows if row["Identifier"]]
         said = [(row.get("Last modified (submission)") or "").strip(" -") for row in rows]
         return [Student(_digits(row["Identifier"]), row["Full name"], row.get("Email address") or "", _time(when, zone),
@@ -97,14 +101,16 @@ def roster(platform: str, text: str, zone: datetime.tzinfo = datetime.UTC) -> li
     if platform == "canvas":
         _require(header, "Student", "ID")
         return [Student(row["ID"].strip(), row["Student"], row.get("SIS Login ID") or "") for row in rows
-                if (row["ID"] or "").strip().isdigit()]  # not the points possible, and not the test student
+                if (row["ID"] or "").strip().isdigit() and row["Student"].strip() != TEST_STUDENT]  # nor the points possible
     _require(header, "id", "name")
     return [Student(row["id"], row["name"], row.get("email") or "") for row in rows]
 
 
-def _require(header: Sequence[str], *columns: str) -> None:
+def _require(header: Sequence[str], *columns: str, otherwise: str = "") -> None:
+    """otherwise: what to do where one is missing."""
     if missing := [column for column in columns if column not in header]:
-        raise BadTable(f"there is no column {' or '.join(map(repr, missing))}; there are {', '.join(map(repr, header))}")
+        raise BadTable(f"there is no column {' or '.join(map(repr, missing))}; there are {', '.join(map(repr, header))}"
+                       f"{otherwise}")
 
 
 def _digits(identifier: str) -> str:
@@ -149,7 +155,7 @@ def marks_table(platform: str, title: str, marks: Iterable[Mark], given_out: str
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     if platform == "moodle":
-        _require(header, "Identifier", "Grade")
+        _require(header, "Identifier", "Grade", otherwise=IN_ENGLISH)
         identifier, grade = header.index("Identifier"), header.index("Grade")
         writer.writerow(header)
         for row in body:
@@ -172,13 +178,46 @@ def marks_table(platform: str, title: str, marks: Iterable[Mark], given_out: str
     return out.getvalue()
 
 
+NUMBER = re.compile(r" \(\d+\)$")  # which Canvas puts behind an assignment's title
 CANVAS_COLUMNS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")  # without these Canvas takes no table
 
 
 def _canvas_column(header: Sequence[str], title: str) -> str:
-    """The assignment's column, "Unit 01 (98765)": by its title, with or without its number; else the title."""
-    same = [name for name in header if re.sub(r" \(\d+\)$", "", name).casefold() == title.casefold()]
-    return same[0] if same else title
+    """The assignment's column, "Unit 01 (98765)": by its title, with or without its number.
+
+    Raises: BadTable, because Canvas would make a new assignment of any other name.
+    """
+    assignments = {name: NUMBER.sub("", name) for name in header if NUMBER.search(name)
+                   or (name.casefold() == title.casefold() and name not in CANVAS_COLUMNS)}
+    for name, short in assignments.items():
+        if title.casefold() in (name.casefold(), short.casefold()):
+            return name
+    known = {short.casefold(): short for short in assignments.values()}
+    close = difflib.get_close_matches(title.casefold(), known, 1)
+    raise BadTable(f"no assignment is called {title!r}, and Canvas would make a new one of that name. "
+                   + (f"The table's assignments are {', '.join(map(repr, known.values()))}: name yours with --title"
+                      if known else "The table has no assignment at all: make one on Canvas and export the gradebook again")
+                   + (f". Did you mean {known[close[0]]!r}?" if close else ""))
+
+
+def most_in(platform: str, title: str, given_out: str) -> float | None:
+    """How many points the assignment has on the platform, by the table that it gave out; None where that does not say.
+
+    Raises: BadTable.
+    """
+    rows = list(csv.DictReader(io.StringIO(given_out.removeprefix("\ufeff"))))
+    said: Iterable[str | None] = ()
+    if platform == "moodle":
+        said = [text for row in rows for name, text in row.items() if name and name.casefold() == "maximum grade"]
+    elif platform == "canvas" and rows:
+        column = _canvas_column(list(rows[0]), title)
+        said = [row[column] for row in rows if (row["Student"] or "").strip() == "Points Possible"]
+    for text in said:
+        try:
+            return float(text or "")
+        except ValueError:
+            continue
+    return None
 
 
 def feedback_files(platform: str, marks: Iterable[Mark]) -> Iterator[tuple[str, bytes]]:

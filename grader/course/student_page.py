@@ -40,6 +40,10 @@ class Row:
     requests: tuple[Request, ...] = ()
     withdrawn: bool = False
 
+    @property
+    def is_answered(self) -> bool:
+        return any(request.answer for request in self.requests)
+
 
 def page_of(course: Course, gradebook: Gradebook, submission: SubmittedAssignment,
             requests: Sequence[Request] = ()) -> str | None:

@@ -20,7 +20,7 @@ from grader.report.tally import summarise
 from grader.report.terminal import as_text
 
 NARROWEST = 60
-OUTDATED = "marked before points changed: `python -m grader autograde` marks it anew"
+OUTDATED = "marked before points changed: `python -m grader autograde {} --same-cases` marks it anew"
 FAILED, MISUSED = 1, 2
 
 
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _complain(FAILED, f"Nothing is marked yet: run `python -m grader autograde {unit}` first.",
                          *(f"  {submission.student}: {submission.not_marked}" for submission in submissions))
     contracts = contracts_in(course.released_notebook(unit))
-    submissions = _with_outdated(submissions, {contract.name: contract.points for contract in contracts})
+    submissions = _with_outdated(unit, submissions, {contract.name: contract.points for contract in contracts})
     paths = {contract.name: contract.path for contract in contracts}
     requests, wrong = requests_for(course, unit, {contract.name: contract.title for contract in contracts}, marked)
     summary = summarise(unit, submissions, *_alike(course, unit, marked, submissions), students, paths)
@@ -68,9 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _with_outdated(submissions: Sequence[Submission], points: Mapping[str, float]) -> list[Submission]:
+def _with_outdated(unit: str, submissions: Sequence[Submission], points: Mapping[str, float]) -> list[Submission]:
     """With an alarm for each that has other points than the released notebook. points: exercise -> what it has there."""
-    return [replace(one, alarms=(*one.alarms, Alarm(OTHER, OUTDATED))) if any(
+    return [replace(one, alarms=(*one.alarms, Alarm(OTHER, OUTDATED.format(unit)))) if any(
         points.get(name, outcome.max_points) != outcome.max_points for name, outcome in one.outcomes.items()) else one
         for one in submissions]
 

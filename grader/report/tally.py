@@ -97,6 +97,14 @@ class Summary:
     bad_requests: tuple[str, ...] = ()
 
     @property
+    def same_looks(self) -> list[tuple[str, str, list[str]]]:
+        """(kind, words, whose), each kind and words once."""
+        whose: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for look in self.looks:
+            whose[look.kind, look.words].append(look.student)
+        return [(kind, words, students) for (kind, words), students in whose.items()]
+
+    @property
     def open_requests(self) -> list[Request]:
         return [request for request in self.requests if not request.answer]
 
@@ -208,12 +216,12 @@ def _likenesses(student: str, pairs: Sequence[Pair]) -> list[Look]:
     if not own:
         return []
     others = [name for pair in own for name in pair.students if name != student]
-    where = f", in {_listed(own[0].exercises)}" if own[0].exercises else ""
-    return [Look(student, ALIKE, f"like {_listed(others)}: {own[0].share:.0%} of what few others wrote is the same, "
+    where = f", in {listed(own[0].exercises)}" if own[0].exercises else ""
+    return [Look(student, ALIKE, f"like {listed(others)}: {own[0].share:.0%} of what few others wrote is the same, "
                                  f"variables' names aside{where}")]
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """The first few, and how many more."""
     more = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -2,9 +2,10 @@
 
 import itertools
 import textwrap
+from collections.abc import Sequence
 
 from grader.course.shown import plain
-from grader.report.tally import Summary, Tally
+from grader.report.tally import Summary, Tally, listed
 from utils.figures.tables import Column, Table
 from utils.languages.choice import translated
 from utils.words import columns
@@ -99,6 +100,10 @@ def _wrapped(lines: list[str], width: int) -> list[str]:
 
 def _looks(summary: Summary) -> list[str]:
     lines = ["Needs a look" + (f" ({len(summary.looks)})" if summary.looks else ": nothing")]
-    for kind, looks in itertools.groupby(summary.looks, key=lambda look: look.kind):  # they come sorted by kind
-        lines += [f"  {kind}", *(f"    {look.student}: {look.words}" for look in looks)]
+    for kind, looks in itertools.groupby(summary.same_looks, key=lambda look: look[0]):  # they come sorted by kind
+        lines += [f"  {kind}", *(f"    {_whose(students)}: {words}" for _, words, students in looks)]
     return lines
+
+
+def _whose(students: Sequence[str]) -> str:
+    return students[0] if len(students) == 1 else f"{len(students)} submissions ({listed(students)})"
