@@ -36,6 +36,7 @@ def course(tmp_path_factory):
     (root / "docs" / "glossary.md").write_text(
         "# Glossary\n\n| term | meaning |\n|---|---|\n| **rank** | [01](../notebooks/01_first/01_first.ipynb) |\n")
     (root / "docs" / "notation.md").write_text("# Notation\n\nA letter means one thing.\n")
+    (root / "docs" / "planner_accuracy.md").write_text("# How far the planner is off\n\nLess than before.\n")
     return root
 
 
@@ -54,7 +55,7 @@ def addresses(file) -> list[str]:
 
 def test_every_link_leads_somewhere_and_nothing_is_loaded_from_a_network(site):
     assert {file.stem for file in site.glob("*.html")} == {
-        "index", "search", "glossary", "notation", "pictures", *UNITS, *(f"{unit}-solved" for unit in UNITS)}
+        "index", "search", "glossary", "notation", "planner_accuracy", "pictures", *UNITS, *(f"{unit}-solved" for unit in UNITS)}
     for file in site.glob("*.html"):
         text = file.read_text()
         loaded = re.findall(r'<(?:script|img|link|iframe)[^>]*(?:src|href)="([^"]+)"', text) + re.findall(r"url\(", text)
@@ -160,7 +161,7 @@ def test_a_widget_is_its_still_picture():
 
 def test_the_links_of_the_course_are_links_of_the_site():
     """As test_every_link… for the real units, without making their pages."""
-    targets = {path.stem for path in (ROOT / "notebooks").glob("*/*.ipynb")} | {"glossary", "notation"}
+    targets = {path.stem for path in (ROOT / "notebooks").glob("*/*.ipynb")} | {"glossary", "notation", "planner_accuracy"}
     texts = [(ROOT / "docs" / "glossary.md").read_text()]
     for path in (ROOT / "solutions").glob("*/*.ipynb"):
         texts += [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown"]

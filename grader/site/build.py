@@ -66,16 +66,19 @@ def build(out: Path, units: Sequence[str], solved: bool, root: Path = ROOT) -> l
         all_of = {folder: pool.map(executed, [_path(root, folder, unit) for unit in units])
                   for folder in ("notebooks", "solutions")[:1 + solved]}
         given, run = (dict(zip(units, all_of.get(folder, ()), strict=False)) for folder in ("notebooks", "solutions"))
-    glossary, notation = ((root / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("glossary", "notation"))
+    glossary, notation, accuracy = ((root / "docs" / f"{name}.md").read_text(encoding="utf-8")
+                                    for name in ("glossary", "notation", "planner_accuracy"))
     pages = [notebook_page(with_pictures_only(notebook), unit, AS_GIVEN) for unit, notebook in given.items()]
     pages += [notebook_page(notebook, f"{unit}-solved", SOLVED) for unit, notebook in run.items()]
     pages += [text_page(glossary, "glossary"), text_page(notation, "notation"),
+              text_page(accuracy, "planner_accuracy"),
               picture_page(list(pictures()), "pictures", "Pictures of the techniques"),
               Page("search", "Search", SEARCH),
               Page("index", "The course", FRONT + _table_of(given, run) + "".join(map(_figure, SHOWN)))]
     navigation = [("Units", [Link(f"{unit}.html", title_of(notebook)) for unit, notebook in given.items()]),
                   ("Solved", [Link(f"{unit}-solved.html", title_of(notebook)) for unit, notebook in run.items()]),
                   ("More", [Link("pictures.html", "Pictures of the techniques"), Link("notation.html", "Notation"),
+                            Link("planner_accuracy.html", "How far the planner is off"),
                             Link("glossary.html", "Glossary")])]
     if out.exists():
         shutil.rmtree(out)

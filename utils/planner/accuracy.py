@@ -33,7 +33,7 @@ def _summary(found: Calibration) -> list[str]:
     close = sum(abs(step.memory_error) <= 0.1 for step in printed)
     return ["# How far the planner is off", "",
             "The planner was given the model, the layout, the device, the number format and the framework of each published",
-            "step in [published_steps.csv](../utils/costs/data/published_steps.csv), and nothing else. This page is written",
+            "step in `utils/costs/data/published_steps.csv`, and nothing else. This page is written",
             "by `python -m utils.planner accuracy`, and a test holds it to what that command says.", "",
             f"- **Seconds**: off by {_share(off['median'])} in the median and {_share(off['mean'])} in the mean, of",
             f"  {len(found.steps)} steps. Planned with shares that were fitted without it, a step is off by"
