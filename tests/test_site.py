@@ -55,7 +55,8 @@ def addresses(file) -> list[str]:
 
 def test_every_link_leads_somewhere_and_nothing_is_loaded_from_a_network(site):
     assert {file.stem for file in site.glob("*.html")} == {
-        "index", "search", "glossary", "notation", "planner_accuracy", "pictures", *UNITS, *(f"{unit}-solved" for unit in UNITS)}
+        "index", "search", "glossary", "notation", "planner_accuracy", "pictures", *UNITS,
+        *(f"{unit}-solved" for unit in UNITS)}
     for file in site.glob("*.html"):
         text = file.read_text()
         loaded = re.findall(r'<(?:script|img|link|iframe)[^>]*(?:src|href)="([^"]+)"', text) + re.findall(r"url\(", text)
