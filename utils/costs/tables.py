@@ -2,6 +2,7 @@
 
 import csv
 from pathlib import Path
+from typing import Any
 
 DATA = Path(__file__).parent / "data"
 
@@ -26,13 +27,13 @@ def read_table(name: str) -> list[dict]:
 def read_rows(path: str | Path) -> list[dict]:
     """The rows of a CSV file; numbers become int or float, empty cells None.  Raises: OSError."""
     with open(path, encoding="utf-8", newline="") as file:
-        return [{key: _parsed(text) for key, text in row.items()} for row in csv.DictReader(file)]
+        return [{key: parsed(text) for key, text in row.items()} for row in csv.DictReader(file)]
 
 
-def _parsed(text: str | None) -> int | float | str | None:
-    """A cell's text as the number it spells, if it spells one."""
-    if text is None:  # a line that ends early
-        return None
+def parsed(text: Any) -> Any:
+    """A cell's text as the number it spells, if it spells one; what is no text (a line that ends early) as it is."""
+    if not isinstance(text, str):
+        return text
     for kind in (int, float):
         try:
             return kind(text)

@@ -54,11 +54,8 @@ def unexplained(found: Calibration) -> list[str]:
 
 
 def _groups(found: Calibration) -> list[list[str]]:
-    groups: dict[tuple[str, str], list[float]] = {}
-    for step, error in zip(found.steps, found.left_out, strict=True):
-        groups.setdefault((step.cluster.device.name, step.framework), []).append(abs(error))
     return [[device, framework, str(len(errors)), _share(fmean(errors)), _share(max(errors))]
-            for (device, framework), errors in sorted(groups.items(), key=lambda item: median(item[1]))]
+            for (device, framework), errors in sorted(found.left_out_by_device.items(), key=lambda item: median(item[1]))]
 
 
 def _row(step: PublishedStep, without: float) -> list[str]:

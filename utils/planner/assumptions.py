@@ -1,6 +1,7 @@
 """What no formula knows: what hides behind what, how fast kernels are, what they move and keep."""
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 
@@ -161,6 +162,17 @@ class Assumptions:
     def product_bytes(self) -> int:
         """Bytes of an operand of a product."""
         return getattr(torch, self.dtype).itemsize
+
+    @property
+    def of_memory(self) -> dict[str, Any]:
+        """What memory.device_memory and memory_by_stage take of them."""
+        return {name: getattr(self, name) for name in ("fused_attention", "number_bytes", "logit_bytes", "fragmentation",
+                                                       "library_bytes", "operand_bytes")}
+
+    @property
+    def of_traffic(self) -> dict[str, Any]:
+        """What traffic.step_traffic takes of them."""
+        return {name: getattr(self, name) for name in ("number_bytes", "dispatch", "gathered_input_bytes")}
 
     def slowdowns(self, cluster: Cluster) -> tuple[float, float]:
         """How many times as long, per FLOP, as products the attention core and the logits take.

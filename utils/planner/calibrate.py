@@ -9,7 +9,7 @@ from typing import Any
 from utils.deadlocks.errors import BadValue
 from utils.figures.tables import Column, Table
 from utils.planner.frameworks import framework_named
-from utils.planner.steps import PublishedStep, published_steps
+from utils.planner.steps import PublishedStep, percent, published_steps
 
 LEAST, MOST, MOST_OF_ATTENTION = 0.05, 1.0, 0.75  # FlashAttention-3 (2407.08608) reaches 0.75 at best
 
@@ -35,6 +35,14 @@ class Calibration:
                 "median, left out": median(without)}
 
     @property
+    def left_out_by_device(self) -> dict[tuple[str, str], list[float]]:
+        """(device, framework) → how far each of its steps is off that was left out of its own fit."""
+        groups: dict[tuple[str, str], list[float]] = {}
+        for step, error in zip(self.steps, self.left_out, strict=True):
+            groups.setdefault((step.cluster.device.name, step.framework), []).append(abs(error))
+        return groups
+
+    @property
     def table(self) -> Table:
         """Shares by device and kind of work, and the number of steps that they are from."""
         rows = [{"device": device, "kind": kind, "share": share,
@@ -49,7 +57,7 @@ class Calibration:
         rows = [{"run": step.name, "printed": step.step_s, "error": error, "left out": without}
                 for step, error, without in zip(self.steps, self.errors, self.left_out, strict=True)]
         return Table(rows, [Column("run"), Column("printed", unit="s", show="{:.2f}".format),
-                            Column("error", show=_percent), Column("left out", "error, left out", show=_percent)])
+                            Column("error", show=percent), Column("left out", "error, left out", show=percent)])
 
     def __repr__(self) -> str:
         said = ", ".join(f"{what} {100 * value:.1f} %" for what, value in self.summary.items())
@@ -123,14 +131,7 @@ def kernel(step: PublishedStep) -> str:
     return framework_named(step.framework).attention
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:+.1f} %"
-
-
 def errors_by_device(found: Calibration) -> list[dict[str, Any]]:
     """How far seconds were off, each step left out of its own fit, by device and framework: planned_errors.csv."""
-    groups: dict[tuple[str, str], list[float]] = {}
-    for step, error in zip(found.steps, found.left_out, strict=True):
-        groups.setdefault((step.cluster.device.name, step.framework), []).append(abs(error))
     return [{"device": device, "framework": framework, "steps": len(errors), "mean_error": round(fmean(errors), 3),
-             "worst": round(max(errors), 3)} for (device, framework), errors in groups.items()]
+             "worst": round(max(errors), 3)} for (device, framework), errors in found.left_out_by_device.items()]

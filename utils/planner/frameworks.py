@@ -1,5 +1,6 @@
 """What training frameworks keep, move, hide and recompute, as assumptions; how fast devices are with their kernels."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -20,8 +21,6 @@ LIBRARY = Kernels("joined by a library", residual=10, masks=0, activation=1, rot
                   logit_bytes=24, cast_bytes=5)
 ONE_BY_ONE = Kernels("one by one", residual=16, masks=0, activation=1.5, rotary=4, permuted=12, operands=True,
                      logit_bytes=24, cast_bytes=8)
-
-
 HIDDEN = 0.97  # the first layer's gather and the last one's reduction find nothing to hide behind
 
 
@@ -32,7 +31,9 @@ class Framework:
     state: bytes a parameter. attention: the kernel of its attention core, as in efficiencies.csv. kernels: what its other
     kernels move. logit_bytes: kept for each logit. pipelined_tp, hidden_ep, hidden_tp, early_stop: as in Assumptions.
     zero_stages: those that it has. selective: what its selective recomputation makes again. reshard: whether FSDP beside a
-    pipeline gathers for each micro-batch. dispatch: as in Assumptions. source: where this can be read.
+    pipeline gathers for each micro-batch. sequence_parallel: whether tensor parallel always splits what has width h.
+    keeps_8_bits: of a product's input, for the backward pass; gathers_8_bits: for tensor parallel. dispatch, fragmentation,
+    library_bytes: as in Assumptions. source: where this can be read.
     """
 
     name: str
@@ -122,8 +123,16 @@ def efficiencies(device: Device) -> dict[str, float]:
 
     A device that has no rows: its own efficiency for products, and half of it for every attention core.
     """
-    rows = {row["kind"]: row["share"] for row in read_table("efficiencies") if row["device"] == device.name}
-    return rows or {"products": device.efficiency}
+    return _shares().get(device.name) or {"products": device.efficiency}
+
+
+@functools.cache
+def _shares() -> dict[str, dict[str, float]]:
+    """device → kind of work → share of the peak. Read once: every plan of a framework asks."""
+    shares: dict[str, dict[str, float]] = {}
+    for row in read_table("efficiencies"):
+        shares.setdefault(row["device"], {})[row["kind"]] = row["share"]
+    return shares
 
 
 def assumptions_for(framework: str | Framework, shape: ModelShape, cluster: Cluster,

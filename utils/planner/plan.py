@@ -53,10 +53,8 @@ class Plan:
     @cached_property
     def memory(self) -> Explained:
         """Bytes on the fullest device, by category."""
-        known = self.assumptions
-        return device_memory(self.shape, self.layout, self.global_batch, self.state, self.dropout, known.fused_attention,
-                             known.number_bytes, known.logit_bytes, known.fragmentation, known.library_bytes,
-                             known.operand_bytes)
+        return device_memory(self.shape, self.layout, self.global_batch, self.state, self.dropout,
+                             **self.assumptions.of_memory)
 
     @cached_property
     def limit(self) -> Explained:
@@ -73,8 +71,7 @@ class Plan:
     def traffic(self) -> Traffic:
         """What each device sends in a step."""
         return step_traffic(self.shape, self.layout, self.global_batch, self.state, self.cluster.devices_per_node,
-                            self.order, number_bytes=self.assumptions.number_bytes, dispatch=self.assumptions.dispatch,
-                            gathered_input_bytes=self.assumptions.gathered_input_bytes)
+                            self.order, **self.assumptions.of_traffic)
 
     @cached_property
     def time(self) -> Explained:
@@ -91,12 +88,13 @@ class Plan:
         """
         rows = read_table("planned_errors") if self.framework else []
         same_device = [row for row in rows if row["device"] == self.cluster.device.name]
-        nearest = [row for row in same_device if row["framework"] == self.framework] or same_device or rows
+        own = [row for row in same_device if row["framework"] == self.framework]
+        nearest = own or same_device or rows
         steps = sum(row["steps"] for row in nearest)
         mean = sum(row["steps"] * row["mean_error"] for row in nearest) / steps if steps else float("nan")
-        of = {self.framework: f"of {self.framework}"}.get(nearest[0]["framework"], "of other frameworks") if nearest else ""
+        of = self.framework if own else "other frameworks"
         where = f"on {self.cluster.device.name}" if same_device else "on other devices"
-        return given(mean, "share", f"as {steps} measured steps {of} {where} were off in the mean", "planned_errors.csv")
+        return given(mean, "share", f"as {steps} measured steps of {of} {where} were off in the mean", "planned_errors.csv")
 
     @property
     def times(self) -> dict[str, float]:
@@ -174,10 +172,8 @@ class Plan:
     @cached_property
     def memory_by_stage(self) -> list[Explained]:
         """Bytes on a device at each place of the pipeline, by category."""
-        known = self.assumptions
-        return memory_by_stage(self.shape, self.layout, self.global_batch, self.state, self.dropout, known.fused_attention,
-                               known.number_bytes, True, known.logit_bytes, known.fragmentation, known.library_bytes,
-                               known.operand_bytes)
+        return memory_by_stage(self.shape, self.layout, self.global_batch, self.state, self.dropout,
+                               **self.assumptions.of_memory)
 
     @cached_property
     def tokens_per_s_device(self) -> Explained:

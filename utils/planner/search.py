@@ -68,8 +68,7 @@ class _Search:
         At least: on a mean device, whose parameters and calls do not depend on how chunks deal out the layers.
         """
         traffic = step_traffic(self.shape, layout, self.global_batch, self.state, self.cluster.devices_per_node, axes=axes,
-                               number_bytes=self.assumptions.number_bytes, dispatch=self.assumptions.dispatch,
-                            gathered_input_bytes=self.assumptions.gathered_input_bytes)
+                               **self.assumptions.of_traffic)
         micro_batches = layout.micro_batches(self.global_batch)
         shares = step_shares(self.shape, layout, self.cluster, self.global_batch, self.assumptions)
         times = exposed_times(traffic.flows, self.cluster, compute, micro_batches, self.assumptions, shares, mean=True,

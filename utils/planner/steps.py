@@ -7,7 +7,7 @@ from statistics import fmean, median
 from typing import Any
 
 from utils.checking import require_count, require_positive
-from utils.costs.tables import read_table
+from utils.costs.tables import parsed, read_table
 from utils.deadlocks.errors import BadValue
 from utils.figures.tables import Column, Table
 from utils.planner.frameworks import framework_named, usual_framework
@@ -64,7 +64,7 @@ def published_steps(rows: Iterable[Mapping[str, Any]] | None = None) -> list[Pub
 
 
 def _step(number: int, row: Mapping[str, Any]) -> PublishedStep:
-    row = {key: _parsed(value) for key, value in row.items()}
+    row = {key: parsed(value) for key, value in row.items()}
     name = f"row {number}, {row.get('run') or row.get('model')}"
     for what in ("layers", "hidden", "heads", "vocabulary", "sequence", "devices", "global_batch"):
         require_count(f"{name}: {what}", row.get(what))
@@ -85,18 +85,6 @@ def _step(number: int, row: Mapping[str, Any]) -> PublishedStep:
         framework = usual_framework(layout, cluster).name
     return PublishedStep(name, framework, _shape(row), layout, cluster, row["global_batch"], row.get("dtype") or "bfloat16",
                          row["printed_step_s"], memory and memory * GIB)
-
-
-def _parsed(value: Any) -> Any:
-    """A cell of a csv.DictReader as what it spells."""
-    if not isinstance(value, str):
-        return value
-    for kind in (int, float):
-        try:
-            return kind(value)
-        except ValueError:
-            continue
-    return value or None
 
 
 def _shape(row: Mapping[str, Any]) -> ModelShape:
@@ -131,7 +119,7 @@ def compared(steps: Sequence[PublishedStep]) -> Table:
              "error": step.error, "memory": step.memory_bytes and step.memory_bytes / GIB,
              "planned memory": step.memory_bytes and float(step.plan.memory) / GIB, "memory error": step.memory_error}
             for step in steps]
-    seconds, percent = "{:.2f}".format, _percent
+    seconds = "{:.2f}".format
     return Table(rows, [Column("run"), Column("framework"), Column("printed", unit="s", show=seconds),
                         Column("planned", unit="s", show=seconds), Column("error", show=percent),
                         Column("memory", unit="GiB", show=_gib), Column("planned memory", "planned", "GiB", show=_gib),
@@ -146,7 +134,8 @@ def summary(steps: Sequence[PublishedStep]) -> dict[str, float]:
             "memory within 10 %": fmean([error <= 0.1 for error in memories]) if memories else float("nan")}
 
 
-def _percent(share: float | None) -> str:
+def percent(share: float | None) -> str:
+    """A share with its sign; nothing for None."""
     return "" if share is None else f"{100 * share:+.1f} %"
 
 

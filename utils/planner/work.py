@@ -151,11 +151,11 @@ def _layer_bytes(shape: ModelShape, layout: Layout, assumptions: Assumptions) ->
               "R": kernels.residual, "masks": kernels.masks, "A": kernels.activation, "Y": kernels.rotary,
               "X": kernels.permuted, "T": layout.tp if layout.sequence_parallel else 1}
     moved = shape.explain("bytes a token and layer", "bytes", expression, **values)
-    parts = [moved, *_product_bytes(shape, layout, assumptions, passes)]
+    parts = [moved, *_product_bytes(shape, layout, assumptions)]
     return total("bytes a token and layer, products' too", "bytes", parts) if len(parts) > 1 else moved
 
 
-def _product_bytes(shape: ModelShape, layout: Layout, assumptions: Assumptions, passes: float) -> list[Explained]:
+def _product_bytes(shape: ModelShape, layout: Layout, assumptions: Assumptions) -> list[Explained]:
     """What products with weights read and write, and what making their 8-bit operands does."""
     kernels, size = assumptions.kernels, assumptions.product_bytes
     casts = kernels.cast_bytes if size < 2 else 0
@@ -223,6 +223,6 @@ def optimizer_time(shape: ModelShape, layout: Layout, cluster: Cluster, state: S
     of_experts = layout.expert_ranks(ranks)
     updated = max(rest / ranks + routed / of_experts for rest, routed in held_by_place(shape, layout))
     return explain("optimizer", "s", "(2*optimizer + gradient + parameter)*P/bandwidth", optimizer=state.optimizer,
-                   gradient=state.gradient, parameter=state.parameter, 
+                   gradient=state.gradient, parameter=state.parameter,
                    bandwidth=cluster.device.memory_bytes_per_s * assumptions.memory_efficiency,
                    P=explain("parameters that a device updates", "parameters", "P", P=updated))
