@@ -209,13 +209,14 @@ def test_what_gloo_fills_is_not_taken_for_changed():
         for fill in (lambda: dist.all_gather_single(torch.empty(8), torch.ones(4), async_op=True),
                      lambda: dist.all_gather([torch.empty(4), torch.empty(4)], torch.ones(4), async_op=True),
                      lambda: dist.all_to_all([torch.empty(4), torch.empty(4)], [torch.ones(4)] * 2, async_op=True),
-                     lambda: dist.reduce_scatter_single(torch.empty(4), torch.ones(8), async_op=True)):
+                     lambda: dist.reduce_scatter_single(torch.empty(4), torch.ones(8), async_op=True),
+                     *[lambda: dist.all_reduce(torch.ones(4), dist.ReduceOp.AVG, async_op=True)] * 20):  # now and then
             work = fill()
             time.sleep(0.05)  # its thread is through
             work.wait()
 
     run = run_ranks(fills, 2, memory=False)
-    assert len(run.trace.of(0)) == 4 and not any(call.changed for call in run.trace.calls) and not run.oversights
+    assert len(run.trace.of(0)) == 24 and not any(call.changed for call in run.trace.calls) and not run.oversights
 
 
 def test_mistakes_that_a_run_survives_are_told_under_it_with_their_lines(capsys):

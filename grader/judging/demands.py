@@ -152,6 +152,15 @@ def results_waited() -> Demand:
     return _waited("missing wait", "every result waited for", lambda call: call.op not in ("send", "barrier"), gate=True)
 
 
+def unchanged_under_way() -> Demand:
+    """Nobody wrote into a tensor between the start of an asynchronous call on it and the wait: the result would be luck."""
+    def judge(look: Look) -> tuple[bool, str]:
+        changed = [call for call in look.evidence.trace.calls if call.changed]
+        return not changed, f"rank {changed[0].rank}: {changed[0].op} at {changed[0].source}" if changed else ""
+
+    return Demand("changed under way", "no tensor is written into while its transfer is under way", judge, forbids=True)
+
+
 def sends_waited() -> Demand:
     """Every send was waited for before the function returned."""
     return _waited("send not waited for", "every send waited for", lambda call: call.op == "send", gate=False)

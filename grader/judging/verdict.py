@@ -122,7 +122,8 @@ class Verdict:
 
     def record(self) -> dict[str, Any]:
         """Plain JSON data."""
-        return asdict(self) | {"points": self.points, "max_points": self.max_points}
+        cases = [asdict(case) | {"right": case.right} for case in self.cases]
+        return asdict(self) | {"cases": cases, "points": self.points, "max_points": self.max_points}
 
     def technique(self) -> list[tuple[bool, str]]:
         """Each demand once: whether it was met, and what it says, with the first case that did not meet it."""

@@ -127,7 +127,7 @@ def describe(operator: str, arguments: dict[str, Any], group_rank: int, group_si
         shape=list(shown[0].shape) if len(shown) == 1 else [len(shown), *shown[0].shape] if shown else [],
         bytes=sum(map(_nbytes, shown)), bytes_given=sum(map(_nbytes, sent)) if gives else 0,
         root=root, peer=arguments.get("dst", arguments.get("src")), tag=arguments.get("tag", 0),
-        reduce_op=None if reduce_op is None else _reduce_op_name(_number_of(reduce_op)),
+        reduce_op=None if reduce_op is None else reduce_op_name(reduce_op),
         splits=_splits(operation.name, arguments, sent, received, group_size),
         element_count=_unit_elements(operation.name, sent, received), **about)
     facts.bytes_formula = _formula_bytes(facts, sent, received, group_rank, group_size)
@@ -146,9 +146,13 @@ def _number_of(reduce_op: Any) -> int:
     return int(reduce_op.op() if isinstance(reduce_op, torch.ScriptObject) else reduce_op.op)
 
 
+def reduce_op_name(reduce_op: Any) -> str:
+    """"SUM" for ReduceOp.SUM, in its box or out of it."""
+    return _name_of(_number_of(reduce_op))
+
+
 @functools.cache
-def _reduce_op_name(number: int) -> str:
-    """"SUM" for the number of ReduceOp.SUM."""
+def _name_of(number: int) -> str:
     return torch.distributed.ReduceOp.RedOpType(number).name
 
 

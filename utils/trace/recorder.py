@@ -20,7 +20,16 @@ import torch
 import torch.distributed as dist
 from torch.utils.weak import TensorWeakRef
 
-from utils.trace.calls import OPERATIONS, POINT_TO_POINT, ROOTED, CallFacts, describe, flat_tensors, signature
+from utils.trace.calls import (
+    OPERATIONS,
+    POINT_TO_POINT,
+    ROOTED,
+    CallFacts,
+    describe,
+    flat_tensors,
+    reduce_op_name,
+    signature,
+)
 from utils.trace.user_code import is_blocking_message, is_called_directly, library_line, user_line
 
 Report = Callable[..., None]  # report(kind, **fields)
@@ -282,11 +291,14 @@ def _identity_of(group: dist.ProcessGroup) -> tuple[int, int, str]:
 def _versions(operator: str, arguments: dict[str, Any]) -> list[tuple[TensorWeakRef, int]]:
     """The tensors of a call, which stay free to go, and how often each has been changed.
 
-    Not of views, whose number counts every change of what they are a part of; and not of the outputs of a gather or an
-    all-to-all: gloo's own thread counts as a change what it copies there.
+    Not of views, whose number counts every change of what they are a part of; and not of the outputs of a gather, an
+    all-to-all or an average: gloo's own thread counts as a change what it copies or divides there.
     """
-    operation = OPERATIONS[operator]
-    told = (operation.sends,) if operation.name in _FILLED_BY_COPYING else {operation.sends, operation.receives}
+    operation, reduce_op = OPERATIONS[operator], arguments.get("reduce_op")
+    averages = reduce_op is not None and reduce_op_name(reduce_op) == "AVG"
+    told = {operation.sends, operation.receives}
+    if averages or operation.name in _FILLED_BY_COPYING:
+        told.remove(operation.receives)
     tensors = flat_tensors([arguments.get(name) for name in told])
     return [(TensorWeakRef(x), x._version) for x in tensors if x._base is None and not x.is_inference()]
 

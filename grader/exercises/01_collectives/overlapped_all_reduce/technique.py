@@ -7,7 +7,7 @@ import torch
 
 from grader.exercises.technique.rank_by_rank import late_ranks, on_each_rank, spans_if_any
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited, tensor_bytes
+from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited, tensor_bytes, unchanged_under_way
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.needs import needs
 from grader.judging.symptoms import changed_under_way, group_ignored, unwaited, wrong_ranks
@@ -64,6 +64,7 @@ TECHNIQUE = Technique(
         bytes_sent(_sent, "one all-reduce of x"),
         results_waited(),
         sends_waited(),
+        unchanged_under_way(),
     ),
     symptoms=(
         group_ignored(),

@@ -8,7 +8,7 @@ from grader.evidence.evidence import RAISED, RETURNED
 from grader.exercises.technique import training
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.sharding import first_wrong
-from grader.judging.demands import only_calls, results_waited
+from grader.judging.demands import only_calls, results_waited, unchanged_under_way
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import changed_under_way, group_ignored, raised, unwaited
 from utils.costs.formulas import bytes_sent_per_rank
@@ -92,6 +92,7 @@ TECHNIQUE = Technique(
         training.OWN_DTYPES,
         ONCE,
         replace(WAITED, judge=_waited_aloud),
+        unchanged_under_way(),
     ),
     symptoms=(
         group_ignored(),

@@ -13,7 +13,7 @@ from grader.exercises.technique.training import (
     left_out,
 )
 from grader.judging.compare import same
-from grader.judging.demands import only_calls, results_waited
+from grader.judging.demands import only_calls, results_waited, unchanged_under_way
 from grader.judging.exercise import Demand, Symptom, Technique
 from grader.judging.symptoms import changed_under_way, every_rank, group_ignored, raised, unwaited, wrong_ranks
 
@@ -30,6 +30,7 @@ TECHNIQUE = Technique(
                on_each_rank(given_beside_unused("all_reduce"))),
         ONCE,
         results_waited(),
+        unchanged_under_way(),
     ),
     symptoms=(
         group_ignored(),
@@ -41,7 +42,8 @@ TECHNIQUE = Technique(
     ),
     fallbacks=(
         left_out(STEPS),
-        Symptom("second step wrong", every_rank(lambda _, rank, found, right: same(found[0], right[0]))),
+        Symptom("second step wrong", every_rank(lambda _, rank, found, right: same(found[0], right[0])),
+                refuted=lambda look: any(look.evidence.trace.of(rank)[0].changed for rank in look.working)),
         changed_under_way(),
         Symptom("first step wrong", wrong_ranks(lambda _, rank, found, right: not same(found[0], right[0]))),
     ),
