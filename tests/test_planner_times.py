@@ -211,12 +211,12 @@ def test_shards_over_a_part_of_the_ranks_stay_in_it_and_their_copies_are_reduced
     assert ours.times["optimizer"] == pytest.approx((2 * 12 + 4 + 2) * P / 8 / 2e12)
     assert "ZeRO-3 over 8" in ours.heading
     both = Layout(dp=4, cp=4, tp=2, zero=3, shard=8)
-    assert group_of(["shard"], both, 8) == (8, 4) and group_of(["replica"], both, 8) == (2, 1)
+    assert group_of(["shard"], both, 8) == (8, 4, 2) and group_of(["replica"], both, 8) == (2, 1, 16)
     layout = Layout(dp=64, ep=8, zero=1, shard=32)
     flows = {flow.what: flow for flow in traffic(layout, 64, shape=DEEPSEEK).flows}
     assert [flows[name].group.members for name in ("gradients", "experts' gradients", "experts' gradients of shards")] == [
         32, 4, 2]
-    assert group_of(["expert_shard"], layout, 16) == (4, 2) and group_of(["expert_dp"], layout, 16) == (8, 2)
+    assert group_of(["expert_shard"], layout, 16) == (4, 2, 8) and group_of(["expert_dp"], layout, 16) == (8, 2, 8)
     assert flows["experts' gradients of shards"].payload == pytest.approx(flows["experts' gradients"].payload / 4)
     routed = 58 * 256 * 3 * 7168 * 2048 / 8
     rest = DEEPSEEK.parameters() - 8 * routed
@@ -248,10 +248,11 @@ def test_pipelines_send_one_boundary_for_each_micro_batch_chunk_and_way():
 def test_groups_lie_in_nodes_in_the_order_that_is_asked_for():
     layout = Layout(dp=4, tp=4, pp=2, cp=2)
     sizes = {axes: tuple(group_of(axes, layout, 8)) for axes in (("tp",), ("cp",), ("dp",), ("pp",), ("cp", "dp"))}
-    assert sizes == {("tp",): (4, 4), ("cp",): (2, 2), ("dp",): (4, 1), ("pp",): (2, 1), ("cp", "dp"): (8, 2)}
-    assert group_of(["pp"], layout, 8, order=("pp", "tp", "cp", "dp")) == (2, 2)
-    assert group_of(["ep"], Layout(dp=16, ep=8, tp=2), 8) == (8, 4)
-    assert group_of(["expert_dp"], Layout(dp=16, ep=8), 8) == (2, 1)
+    assert sizes == {("tp",): (4, 4, 1), ("cp",): (2, 2, 4), ("dp",): (4, 1, 8), ("pp",): (2, 1, 32),
+                     ("cp", "dp"): (8, 2, 4)}
+    assert group_of(["pp"], layout, 8, order=("pp", "tp", "cp", "dp")) == (2, 2, 1)
+    assert group_of(["ep"], Layout(dp=16, ep=8, tp=2), 8) == (8, 4, 2)
+    assert group_of(["expert_dp"], Layout(dp=16, ep=8), 8) == (2, 1, 8)
     bad = "order must name tp, cp, dp, pp once each"
     with pytest.raises(ValueError, match=bad):
         group_of(["tp"], layout, 8, order=("tp", "dp", "pp"))
@@ -376,6 +377,28 @@ def test_a_torus_has_two_links_a_dimension():
         peak = Assumptions(efficiency=1.0, rails=2 * dimensions)
         gathered = Flow("DP", "parameters", "all_gather", Group(16, 1), given(1), given(1.8e9, "bytes"))
         assert flow_time(gathered, torus, peak) == pytest.approx(1.8e9 / 1.8e11 / dimensions * 15 / 16, rel=0.01)
+
+
+@pytest.mark.parametrize("group, op, links", [
+    (Group(4, 1), "all_gather", 2 * 4 / 3), (Group(16, 1, 4), "all_gather", 4 * 16 / 15),
+    (Group(64, 1), "all_gather", 6 * 64 / 63), (Group(2, 1), "all_gather", 2),
+    (Group(64, 1), "all_to_all", 8 / 4), (Group(4, 1, 4), "all_to_all", 8 / 4)])
+def test_a_group_uses_all_links_of_the_dimensions_that_it_fills(group, op, links):
+    """Of 64 devices, a 4 × 4 × 4 torus: rings both ways; an all-to-all's bytes cross s/4 links of each dimension, s = 4."""
+    torus = cluster_named("TPU v5p torus").slice(64)
+    flow = Flow("DP", "x", op, group, given(1), given(1.8e9, "bytes"))
+    assert flow_time(flow, torus, Assumptions(rails=None)) == pytest.approx(1.8e9 / 9e10 / links, rel=0.01)
+
+
+def test_a_job_gets_a_box_of_the_torus():
+    cubes, squares = cluster_named("TPU v5p torus"), cluster_named("TPU v5e torus")
+    boxes = {n: cubes.slice(n).topology for n in (8, 64, 128, 4096)}
+    assert {n: (box.shape, box.joined) for n, box in boxes.items()} == {
+        8: ((2, 2, 2), False), 64: ((4, 4, 4), True), 128: ((4, 4, 8), True), 4096: ((16, 16, 16), True)}
+    assert (squares.slice(64).topology.shape, squares.slice(64).topology.joined) == ((8, 8), False)
+    ours = plan(GPT, Layout(dp=16, tp=4, zero=3), cubes, 64)
+    assert ours.cluster == cubes.slice(64) and H100.slice(64) is H100
+    assert cubes.topology.spanned(17) == [] and cubes.topology.spanned(32) == [(2, False), (16, True)]
 
 
 def test_days():

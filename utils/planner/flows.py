@@ -25,10 +25,11 @@ SENT = {"all_reduce": ("2*(n - 1)/n*M", "1/k"), "all_gather": ("(n - 1)/n*M", "1
 
 
 class Group(NamedTuple):
-    """`members` ranks of which `per_node` sit in the same node."""
+    """`members` ranks of which `per_node` sit in the same node; from one to the next it is `stride` ranks."""
 
     members: int
     per_node: int
+    stride: int = 1
 
     @property
     def crosses(self) -> bool:
@@ -124,14 +125,15 @@ def group_of(axes: Sequence[str], layout: Layout, devices_per_node: int, order: 
     for axis in axes:
         if axis not in SPANNED:
             require_name("axis", axis, SPANNED)
-    stride, members, per_node = 1, 1, 1
+    stride, members, per_node, between = 1, 1, 1, 1
     if "expert_dp" in axes:
         axes = [*axes, "expert_shard", "replica"]
     for axis, size in _sizes(layout, order, axes):
         if axis in axes:
+            between = stride if members == 1 else between
             members, per_node = members * size, per_node * min(size, max(devices_per_node // stride, 1))
         stride *= size
-    return Group(members, per_node)
+    return Group(members, per_node, between)
 
 
 def require_order(order: Sequence[str]) -> None:

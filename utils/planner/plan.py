@@ -282,7 +282,7 @@ def checked(shape: ModelShape, cluster: Cluster | str, global_batch: int, state:
     if devices > cluster.n_devices:
         raise BadValue(f"cluster {cluster.name!r} has {cluster.n_devices:,} devices, and {devices:,} are asked for; "
                        "describe a larger one with dataclasses.replace(cluster, n_devices=...)")
-    return cluster
+    return cluster.slice(devices)
 
 
 def comparison(plans: Sequence[Plan]) -> Table:

@@ -5,7 +5,8 @@ between groups that share a link, tapered spines, stragglers, data loading, chec
 Letters as in traffic.py.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 
 from utils.checking import require_count, require_name, require_number, require_positive
 from utils.deadlocks.errors import BadValue
@@ -39,8 +40,11 @@ FEW = "max(p*F + (p - 1)*I - m*F, 0)"
 RING_TIME = {"all_reduce": "2*(n - 1)*(alpha + M/n*beta)", "all_gather": "(n - 1)*(alpha + M/n*beta)",
              "reduce_scatter": "(n - 1)*(alpha + M/n*beta)", "ring hops": "(n - 1)*(alpha + M*beta)",
              "send": "alpha + M*beta", "send around": "alpha + M*beta"}
+TORUS_TIME = {"all_reduce": "2*(hops*alpha + M*share*beta)", "all_gather": "hops*alpha + M*share*beta",
+              "reduce_scatter": "hops*alpha + M*share*beta", "all_to_all": "hops*alpha + M*share*beta"}
 RINGS = ("all_reduce", "all_gather", "reduce_scatter", "ring hops")
 THAKUR = "Thakur, Rabenseifner, Gropp 2005"
+JAIN = "Jain and Sabharwal 2010, bucket algorithms on a torus"
 
 
 def step_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch: int, state: StateBytes, traffic: Traffic,
@@ -150,6 +154,10 @@ def flow_time(flow: Flow, cluster: Cluster, assumptions: Assumptions = NOTHING_H
               "M": flow.payload if mean or flow.largest is None else flow.largest,
               "alpha": _slowest(flow, cluster).latency_s}
     reached = assumptions.link_efficiency
+    if isinstance(cluster.topology, Torus) and flow.op in TORUS_TIME and assumptions.rails is None:
+        dims = cluster.topology.spanned(flow.group.members, flow.group.stride)
+        if dims:
+            return _torus_time(flow, cluster, dims, values, assumptions)
     if flow.op == "all_to_all":
         values |= {"alpha_inside": cluster.inside.latency_s, "k": flow.group.per_node,
                    "inside": inside_speed(cluster) * reached, "outside": _speed(flow, cluster, 1) * reached}
@@ -168,6 +176,38 @@ def flow_time(flow: Flow, cluster: Cluster, assumptions: Assumptions = NOTHING_H
                                   f"max(alpha + {size}*beta, alpha_inside + {size}*beta_inside)")
     start = "start + " if assumptions.call_s and flow.op in RINGS else ""
     return explain(flow.what, "s", f"calls*({start}{formula})", THAKUR, **values, beta=beta, start=assumptions.call_s)
+
+
+def _torus_time(flow: Flow, cluster: Cluster, dims: list[tuple[int, bool]], values: dict[str, float],
+                assumptions: Assumptions) -> Explained:
+    """On all links of the dims that the group fills, as neighbours; M*share is what the busiest of them carries."""
+    hops, share = all_to_all_on_torus(dims) if flow.op == "all_to_all" else gather_on_torus(dims)
+    start = "start + " if assumptions.call_s and flow.op in RINGS else ""
+    beta = given(1 / (_slowest(flow, cluster).bytes_per_s * assumptions.link_efficiency), "s/byte")
+    return explain(flow.what, "s", f"calls*({start}{TORUS_TIME[flow.op]})", JAIN, **values, hops=hops, share=share,
+                   beta=beta, start=assumptions.call_s)
+
+
+def gather_on_torus(dims: Sequence[tuple[int, bool]]) -> tuple[int, float]:
+    """(hops one after the other, share of all bytes on the busiest link) of an all-gather on all dims at once.
+
+    dims: (members, whether their ends are joined) of each. As many parts as dims; each goes along one dim after the other,
+    each beginning with another; along a ring both ways, half round.
+    """
+    n, hops, share = math.prod(size for size, _ in dims), 0, 0.0
+    for turn in range(len(dims)):
+        along = [(dims[first:] + dims[:first])[:turn + 1] for first in range(len(dims))]
+        hops += max(size // 2 if joined else size - 1 for *_, (size, joined) in along)
+        share += max((size - 1) / (1 + joined) * math.prod(size for size, _ in before)
+                     for *before, (size, joined) in along) / (len(dims) * n)
+    return hops, share
+
+
+def all_to_all_on_torus(dims: Sequence[tuple[int, bool]]) -> tuple[int, float]:
+    """(hops of the longest way, share of a device's bytes on the busiest link) where each goes the shortest way."""
+    hops = sum(size // 2 if joined else size - 1 for size, joined in dims)
+    crossing = (size * size // 4 / size / (1 + joined) for size, joined in dims)  # the middle, or one of two equal places
+    return hops, max(crossing, default=0.0)
 
 
 def _slowest(flow: Flow, cluster: Cluster) -> Link:

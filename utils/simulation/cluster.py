@@ -2,6 +2,8 @@
 
 import difflib
 import inspect
+import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
@@ -10,7 +12,7 @@ import torch
 
 from utils.checking import require_kind
 from utils.deadlocks.errors import BadType, BadValue
-from utils.simulation.collectives import Round, ring
+from utils.simulation.collectives import Round, ring, torus_rings
 
 
 @dataclass(frozen=True)
@@ -127,9 +129,14 @@ class FatTree:
 
 @dataclass(frozen=True)
 class Torus:
-    """Nodes in a grid whose ends are joined (a ring has one dim). Messages take one dim after the other, the shorter way."""
+    """Nodes in a grid whose ends are joined (a ring has one dim). Messages take one dim after the other, the shorter way.
+
+    Half round a ring both ways are as short: from every second node they go one way, from the others the other.
+    joined: False for a grid whose rows end.
+    """
 
     shape: tuple[int, ...]
+    joined: bool = True
 
     def __post_init__(self):
         require_kind("Torus: shape", self.shape, Sequence)
@@ -142,11 +149,41 @@ class Torus:
     def hops(self, link: Link, source: Position, target: Position) -> list[Hop]:
         at, goal, hops = list(self._coordinates(source.node)), self._coordinates(target.node), []
         for dim, size in enumerate(self.shape):
-            step = 1 if (goal[dim] - at[dim]) % size <= size // 2 else -1
+            ahead = (goal[dim] - at[dim]) % size
+            forward = 2 * ahead < size + (at[dim] + 1) % 2 if self.joined else at[dim] < goal[dim]
+            step = 1 if forward else -1
             while at[dim] != goal[dim]:
                 hops.append(Hop((link.name, tuple(at), dim, step), link.name, link.latency_s, link.bytes_per_s))
                 at[dim] = (at[dim] + step) % size
         return hops
+
+    def spanned(self, members: int, stride: int = 1) -> list[tuple[int, bool]]:
+        """(how many, whether their ends are joined) along each dim that so many neighbours fill; they fill the last dim first.
+
+        stride: ranks from one to the next, which fill the last dims before. Empty where they fill no box: 17 of 16 × 16.
+        """
+        dims = []
+        for size in reversed(self.shape):
+            before = _largest_divisor(stride, size)
+            along = _largest_divisor(members, size // before)
+            stride, members = stride // before, members // along
+            if along > 1:
+                dims.append((along, self.joined and along == size > 2))
+        return dims[::-1] if members == 1 else []
+
+    def slice(self, nodes: int) -> "Torus":
+        """So many nodes as a job gets them: a box, its sides as equal as can be.
+
+        Of a torus with three dims, whose ends optical switches join, its own ends are joined where all sides are multiples
+        of 4 (TPU v4, v5p); of one with fewer dims they are where it is all of it.
+        """
+        if nodes == math.prod(self.shape):
+            return self
+        boxes = [box for box in itertools.product(_divisors(nodes), repeat=len(self.shape) - 1)
+                 if nodes % math.prod(box) == 0]
+        boxes = [tuple(sorted([*box, nodes // math.prod(box)])) for box in boxes]
+        box = min(boxes, key=lambda box: (any(side % 4 for side in box), box[-1] - box[0]))
+        return Torus(box, self.joined and len(box) > 2 and all(side % 4 == 0 for side in box))
 
     def _coordinates(self, node: int) -> tuple[int, ...]:
         coordinates = []
@@ -203,6 +240,13 @@ class Cluster:
                            for link in (self.inside, self.between))
         return replace(self, inside=inside, between=between)
 
+    def slice(self, n_devices: int) -> "Cluster":
+        """What a job with so many devices gets: of a torus a smaller torus or grid; of other clusters a part, wired as it is."""
+        if not isinstance(self.topology, Torus) or n_devices == self.n_devices:
+            return self
+        topology = self.topology.slice(n_devices // self.devices_per_node)
+        return replace(self, n_devices=n_devices, topology=topology, algorithm=torus_rings(topology.shape, topology.joined))
+
     def place(self, rank: int) -> Position:
         """The node and slot of a rank's device."""
         return Position(*divmod(rank, self.devices_per_node))
@@ -214,6 +258,14 @@ class Cluster:
             return self.topology.hops(self.between, here, there)
         ends = (Position(0 if self.inside.shared else place.slot, place.slot) for place in (here, there))
         return [hop._replace(wire=(here.node, *hop.wire)) for hop in self.within.hops(self.inside, *ends)]
+
+
+def _divisors(number: int) -> list[int]:
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
+
+
+def _largest_divisor(number: int, most: int) -> int:
+    return max(divisor for divisor in range(1, min(number, max(most, 1)) + 1) if number % divisor == 0)
 
 
 def _not_a_name(what: str, value: Any, kind: type, ready: str) -> None:

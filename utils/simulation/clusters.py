@@ -3,11 +3,12 @@
 Of these 0.7 for an H100 was measured: 0.71 to 0.76 in products of 4,096³ to 16,384³ in bfloat16; of its memory's speed 0.9.
 """
 
+import math
 from typing import Any
 
 from utils.checking import require_name
 from utils.simulation.cluster import Cluster, Device, FatTree, Link, Torus
-from utils.simulation.collectives import ring_on_each_rail
+from utils.simulation.collectives import ring_on_each_rail, torus_rings
 
 # What the driver shows of "80 GB", and so of the others: torch.cuda.get_device_properties.
 A100_BYTES, H100_BYTES = 79.1 * 2**30, 79.1 * 2**30
@@ -48,6 +49,12 @@ RAILS = ring_on_each_rail(8)
 DATASHEETS = "data sheets of NVIDIA V100 to GB200; link speeds: utils/costs/data/links.csv"
 TPU_PAGES = "scaling-book, pages on TPUs; link speeds: utils/costs/data/links.csv"
 
+
+def _torus(name: str, device: Device, link: Link, shape: tuple[int, ...]) -> Cluster:
+    return Cluster(name, device, math.prod(shape), 1, link, link, topology=Torus(shape), algorithm=torus_rings(shape),
+                   source=TPU_PAGES)
+
+
 CLUSTERS = {cluster.name: cluster for cluster in (
     Cluster("A100 node", A100, 8, 8, NVLINK_A100, source=DATASHEETS),
     Cluster("H100 node", H100, 8, 8, NVLINK_H100, source=DATASHEETS),
@@ -70,10 +77,10 @@ CLUSTERS = {cluster.name: cluster for cluster in (
             source=DATASHEETS),
     Cluster("MI300X", MI300X, 4096, 8, XGMI_MI300X, NDR, topology=FatTree(32), algorithm=RAILS,
             source="data sheet of AMD MI300X; that products reach half of its peak is assumed"),
-    Cluster("TPU v6e torus", TPU_V6E, 256, 1, ICI_V6E, ICI_V6E, topology=Torus((16, 16)), source=TPU_PAGES),
-    Cluster("TPU v5e torus", TPU_V5E, 256, 1, ICI_V5E, ICI_V5E, topology=Torus((16, 16)), source=TPU_PAGES),
-    Cluster("TPU v4 torus", TPU_V4, 4096, 1, ICI_V4, ICI_V4, topology=Torus((16, 16, 16)), source=TPU_PAGES),
-    Cluster("TPU v5p torus", TPU_V5P, 4096, 1, ICI_V5P, ICI_V5P, topology=Torus((16, 16, 16)), source=TPU_PAGES),
+    _torus("TPU v6e torus", TPU_V6E, ICI_V6E, (16, 16)),
+    _torus("TPU v5e torus", TPU_V5E, ICI_V5E, (16, 16)),
+    _torus("TPU v4 torus", TPU_V4, ICI_V4, (16, 16, 16)),
+    _torus("TPU v5p torus", TPU_V5P, ICI_V5P, (16, 16, 16)),
 )}
 
 

@@ -6,6 +6,7 @@ of an all-to-all are `in_turn`: a rank goes on to its next message without waiti
 Source: Thakur, Rabenseifner, Gropp 2005.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -111,6 +112,84 @@ def _through_nodes(nodes: list[list[int]], first: int) -> list[int]:
         turned = node[first:] + node[:first]
         way += turned if at % 2 == 0 else turned[::-1]
     return way
+
+
+@functools.cache
+def torus_rings(shape: tuple[int, ...], joined: bool = True) -> Callable[..., list[Round]]:
+    """All-reduce, reduce-scatter, all-gather on all dims of a torus at once, both ways round each.
+
+    As many equal parts as the members span dims: each part is gathered along one dim after the other, each part beginning
+    with another dim, so no two parts use one link at the same time. Along a ring a rank's block goes both ways, half round;
+    along a row whose ends are not joined, from end to end.
+    For groups that fill a box (in each dim every member or every k-th); else, and for other operations, the ring.
+    joined: False where the ends of no row are.
+    """
+
+    def algorithm(op: str, total_bytes: float, members: Sequence[int], root: int = 0) -> list[Round]:
+        box = _box(shape, joined, members) if op in _RING_STEPS else None
+        if box is None:
+            return ring(op, total_bytes, members, root)
+        gather = _gathered_in_box(box, total_bytes / len(members))
+        scatter = [Round([(b, a, size) for a, b, size in each.messages], each.times) for each in reversed(gather)]
+        return {"all_gather": gather, "reduce_scatter": scatter, "all_reduce": scatter + gather}[op]
+
+    return algorithm
+
+
+class _Rows(NamedTuple):
+    """All rows of a box along one dim, of ranks; joined: the last one is the first one's neighbour."""
+
+    rows: list[list[int]]
+    joined: bool
+
+    @property
+    def size(self) -> int:
+        return len(self.rows[0])
+
+
+def _box(shape: Sequence[int], joined: bool, members: Sequence[int]) -> list[_Rows] | None:
+    """Its rows along each dim in which it has more than one member; None where the members fill no box."""
+    weights = [math.prod(shape[dim + 1:]) for dim in range(len(shape))]
+    along = [sorted({rank // weight % size for rank in members}) for weight, size in zip(weights, shape, strict=True)]
+    steps = [{b - a for a, b in itertools.pairwise(at)} for at in along]
+    if math.prod(map(len, along)) != len(members) or any(len(step) > 1 for step in steps):
+        return None
+    box = []
+    for dim, size in enumerate(shape):
+        if len(along[dim]) > 1:
+            starts = [sum(at * weight for at, weight in zip(place, weights, strict=True))
+                      for place in itertools.product(*along[:dim], [0], *along[dim + 1:])]
+            rows = [[start + at * weights[dim] for at in along[dim]] for start in starts]
+            box.append(_Rows(rows, joined and len(along[dim]) > 2 and len(along[dim]) * steps[dim].pop() == size))
+    return box
+
+
+def _gathered_in_box(box: list[_Rows], block_bytes: float) -> list[Round]:
+    """All-gather of a block of each member: one round for each dim, in which each part goes along another."""
+    rounds = []
+    for turn in range(len(box)):
+        messages, times = [], 0
+        for first in range(len(box)):
+            order = box[first:] + box[:first]
+            part, along = block_bytes / len(box) * math.prod(each.size for each in order[:turn]), order[turn]
+            messages += [(a, b, blocks * part) for row in along.rows for a, b, blocks in _gathered_along(row, along.joined)]
+            times = max(times, ring_turns(along.size, along.joined))
+        rounds.append(Round(messages, times))
+    return rounds
+
+
+def _gathered_along(row: list[int], joined: bool) -> list[tuple[int, int, float]]:
+    """(from, to its neighbour, how many blocks go that way)"""
+    last = len(row) - 1
+    if joined:
+        return [(x, y, last / 2) for a, b in _neighbours(row) for x, y in ((a, b), (b, a))]
+    there = [(a, b, at + 1.0) for at, (a, b) in enumerate(itertools.pairwise(row))]
+    return there + [(b, a, float(last - at)) for at, (a, b) in enumerate(itertools.pairwise(row))]
+
+
+def ring_turns(size: int, joined: bool) -> int:
+    """How many times blocks go on to a neighbour until all have all: half round a ring, or from end to end."""
+    return size // 2 if joined else size - 1
 
 
 def directly(op: str, total_bytes: float, members: Sequence[int], root: int = 0) -> list[Round]:

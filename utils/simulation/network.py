@@ -26,15 +26,18 @@ class Network:
 
     def exchange(self, rounds: list[Round], ready_s: float) -> float:
         """When all messages of all rounds have arrived."""
-        if rounds and all(each.in_turn for each in rounds) and not isinstance(self._cluster.topology, Torus):
+        if rounds and all(each.in_turn for each in rounds):
             return self._in_turn([message for each in rounds for message in each.messages], ready_s)
-        for each in rounds:  # on a torus a message holds every link on its way, also those of who would go on
+        for each in rounds:
             arrivals = [self._transfer(*message, ready_s) for message in each.messages]
             ready_s = max((arrival + (each.times - 1) * latency for arrival, latency in arrivals), default=ready_s)
         return ready_s
 
     def _in_turn(self, messages: list[Message], ready_s: float) -> float:
-        """When all have come, if nobody waits for a partner: the busiest sender, receiver or link sets the pace."""
+        """When all have come, if nobody waits for a partner: the busiest sender, receiver or link sets the pace.
+
+        On a torus a device has a port for each neighbour, so no more than its links hold it up.
+        """
         if not messages:
             return ready_s
         sending_s: dict[int, float] = defaultdict(float)
@@ -52,7 +55,8 @@ class Network:
             longest_s = max(longest_s, latency_s)
         for wire, busy_s in used_s.items():
             self._free_at[wire] = max(self._free_at[wire], ready_s) + busy_s
-        by_ranks = ready_s + max(*sending_s.values(), *receiving_s.values())
+        one_port = not isinstance(self._cluster.topology, Torus)
+        by_ranks = ready_s + max(*sending_s.values(), *receiving_s.values()) if one_port else ready_s
         return max(by_ranks, longest_s + max(self._free_at[wire] for wire in used_s))
 
     def _transfer(self, source: int, target: int, nbytes: float, ready_s: float) -> tuple[float, float]:
