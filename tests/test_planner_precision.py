@@ -93,7 +93,7 @@ def test_a_search_in_another_precision_begins_with_lower_bounds():
     of = Assumptions(dtype="float8_e4m3fn", activation_bytes=1)
     asked = _Search(small, slow, 8, 48, ZERO_16, of, 0.9, True, (1, 8), ("1F1B",), False)
     entries = [entry for degrees in degree_layouts(small, 8) for entry in _of_degrees(asked, degrees)]
-    assert len(entries) > 500 and all(entry.time_s <= (1 + 1e-12) * asked.plan(entry.whole).time for entry in entries[::7])
+    assert len(entries) > 500 and all(entry.time_s <= (1 + 1e-12) * asked.plan_of(entry).time for entry in entries[::7])
 
 
 # ── windows ──

@@ -54,7 +54,7 @@ def test_what_the_queue_begins_with_is_never_more_than_the_time_itself(shape, un
     for assumptions in (NOTHING_HIDDEN, ALL_HIDDEN):
         asked = _Search(shape, slow, 8, 48, MEGATRON_18, assumptions, 0.9, True, (1, 8), SCHEDULES, uneven_stages)
         for entry in (entry for degrees in degree_layouts(shape, 8) for entry in _of_degrees(asked, degrees)):
-            assert entry.time_s <= (1 + 1e-12) * asked.plan(entry.whole).time, entry.whole
+            assert entry.time_s <= (1 + 1e-12) * asked.plan_of(entry).time, entry
 
 
 @pytest.mark.parametrize("shape", [replace(SMALL, layers=7), replace(MIXED, layers=7)], ids=["dense", "experts"])

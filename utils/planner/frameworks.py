@@ -56,6 +56,10 @@ class Framework:
     library_bytes: float = 1.5e9
     source: str = ""
 
+    def keeps_gathered(self, zero: int, pp: int) -> bool:
+        """Whether ZeRO-3 gathers weights once a step, and not for each micro-batch: beside a pipeline, some do."""
+        return zero == 3 and pp > 1 and not self.reshard
+
 
 # FSDP as DeepSpeed and llm-foundry have it: fp32 parameters and moments, everything that travels in 16 bits.
 FSDP_PURE = StateBytes("16 bytes a parameter, all in fp32, sent in 16 bits", 4, 4, 8, "FSDP's MixedPrecision, PURE", 2, 2)
@@ -77,10 +81,9 @@ FRAMEWORKS: Mapping[str, Framework] = {each.name: each for each in (
     Framework("DeepSeek", MEGATRON_18, "cuDNN", LIBRARY, logit_bytes=10, hidden_ep=HIDDEN, dispatch="nodes",
               zero_stages=(0, 1),
               keeps_8_bits=True, source="DeepSeek-V3 (2412.19437), section 3.2: DualPipe hides both all-to-all"),
-    Framework("MaxText", XLA_14, "Splash", COMPILED, logit_bytes=10, pipelined_tp=0.8, selective="elementwise",
-              zero_stages=(0, 3),
-              sequence_parallel=True, fragmentation=0, library_bytes=0,
-              source="MaxText: XLA's collective matmul and planned memory, Splash attention, remat policy minimal"),
+    Framework("MaxText", XLA_14, "Splash", COMPILED, logit_bytes=4, pipelined_tp=0.8, selective="elementwise",
+              zero_stages=(0, 3), sequence_parallel=True, fragmentation=0, library_bytes=0,
+              source="MaxText: XLA's collective matmul, planned memory, fused loss; Splash attention, remat policy minimal"),
     Framework("DeepSpeed", ZERO_16, "FlashAttention-2", ONE_BY_ONE, logit_bytes=12, source="DeepSpeed: ZeRO 1 to 3"),
     Framework("nanotron", MEGATRON_18, "FlashAttention-2", LIBRARY, logit_bytes=10,
               source="nanotron: fp32 gradients, ZeRO-1"),
@@ -160,6 +163,4 @@ def as_trained(framework: str | Framework, layout: Layout) -> Layout:
         layout = replace(layout, recompute=framework.selective)
     if framework.sequence_parallel and layout.tp > 1:
         layout = replace(layout, sequence_parallel=True)
-    if layout.zero == 3 and layout.pp > 1 and not framework.reshard:
-        layout = replace(layout, reshard=False)
-    return layout
+    return replace(layout, reshard=False) if framework.keeps_gathered(layout.zero, layout.pp) else layout

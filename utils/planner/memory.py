@@ -245,17 +245,19 @@ def activations(shape: ModelShape, layout: Layout, micro_batches: int, dropout: 
                                           dropout, fused_attention, number_bytes, operand_bytes)
                 parts.append(explain(name, "bytes", "layers*flying*(share*layer + (1 - share)*whole)", layers=count,
                                      flying=flying, layer=layer, whole=whole, share=share))
-    parts += _computed_again(layout, _layer_parts(shape, layout, moe > 0, dropout, fused_attention, number_bytes,
-                                                  operand_bytes))
+    again = _computed_again(layout, _layer_parts(shape, layout, moe > 0, dropout, fused_attention, number_bytes,
+                                                 operand_bytes))
     common = {"B": layout.micro_batch, "c": layout.cp, "t": layout.tp, "T": _split(layout), "z": number_bytes}
     if place == 0 and dropout:
         parts.append(shape.explain("embedding's dropout mask", "bytes", "flying*B*s/c*h/T", KORTHIKANTI, flying=flying,
                                    **common))
     if place == layout.pp - 1:
-        parts.append(shape.explain("last norm, head, logits", "bytes", "kept*B*s/c*(2*z*h/T + each*V/t)", KORTHIKANTI,
-                                   kept=micro_batches if layout.schedule == "GPipe" and layout.pp > 1 else 1,
-                                   each=logit_bytes, **common))
-    return total("activations", "bytes", parts)
+        kept = micro_batches if layout.schedule == "GPipe" and layout.pp > 1 else 1
+        head = shape.explain("last norm, head, logits", "bytes", "kept*B*s/c*(2*z*h/T + each*V/t)", KORTHIKANTI, kept=kept,
+                             each=logit_bytes, **common)
+        # a micro-batch's logits are gone before its last layer is computed again
+        again = [*again, head] if kept > 1 else [max([*again, head], key=float)]
+    return total("activations", "bytes", [*parts, *again])
 
 
 def _split(layout: Layout) -> int:

@@ -24,7 +24,8 @@ from utils.planner.published import shape_of
 from utils.planner.shape import ModelShape
 from utils.planner.times import days_for_tokens, step_time
 from utils.planner.traffic import step_traffic
-from utils.planner.utilization import hfu, mfu
+from utils.planner.utilization import mfu, utilization
+from utils.planner.work import last_products
 from utils.simulation.cluster import Cluster
 from utils.simulation.clusters import cluster_named
 
@@ -108,9 +109,19 @@ class Plan:
 
     @cached_property
     def hardware_flops(self) -> Explained:
-        """FLOPs that the devices do in a step, recomputation included."""
-        return self.shape.hardware_flops(self.global_batch, self.layout.recompute, self.assumptions.causal,
-                                         self.assumptions.attention_again)
+        """FLOPs that the devices do in a step, recomputation included: of some layers only, or without each one's end."""
+        whole = self.shape.hardware_flops(self.global_batch, self.layout.recompute, self.assumptions.causal,
+                                          self.assumptions.attention_again)
+        share = self.layout.recomputed_share(self.shape.layers)
+        skipped = last_products(self.shape, self.global_batch) if self.stops_early else 0
+        if share == 1 and not skipped:
+            return whole
+        return explain("hardware FLOPs of a step", "FLOP", "model + share*(whole - model - skipped)", model=self.model_flops,
+                       share=share, whole=whole, skipped=skipped)
+
+    @property
+    def stops_early(self) -> bool:
+        return self.assumptions.early_stop and self.layout.recompute == "full"
 
     @cached_property
     def mfu(self) -> Explained:
@@ -121,8 +132,7 @@ class Plan:
     @cached_property
     def hfu(self) -> Explained:
         """Hardware FLOPs per second, as a share of all devices' peak."""
-        return hfu(self.shape, self.global_batch, float(self.time), self.layout.devices, self.peak_flops,
-                   self.layout.recompute, self.assumptions.causal, self.assumptions.attention_again)
+        return utilization(self.hardware_flops, float(self.time), self.layout.devices, self.peak_flops, "HFU")
 
     @property
     def peak_flops(self) -> float:

@@ -98,8 +98,7 @@ def _checked_strategy(name: str, strategy: tuple[str, Layout]) -> tuple[str, Lay
 def _point(name: str, layout: Layout, shape: ModelShape, cluster: Cluster, global_batch: int, state: StateBytes,
            assumptions: Assumptions) -> Point:
     compute = float(compute_time(shape, layout, cluster, global_batch, assumptions))
-    traffic = step_traffic(shape, layout, global_batch, state, cluster.devices_per_node,
-                           number_bytes=assumptions.number_bytes)
+    traffic = step_traffic(shape, layout, global_batch, state, cluster.devices_per_node, **assumptions.of_traffic)
     waiting = sum(float(flow_time(flow, cluster, assumptions)) for flow in traffic.flows)
     if layout.pp > 1:
         micro_batches = layout.micro_batches(global_batch)

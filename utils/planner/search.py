@@ -58,6 +58,9 @@ class _Search:
     layouts: int = 0
     evaluated: int = 0
 
+    def plan_of(self, entry: "_Entry") -> Plan:
+        return self.plan(_cut(self.sharded(entry.layout, *entry.sharding), entry.cut))
+
     def plan(self, layout: Layout) -> Plan:
         return Plan(self.shape, layout, self.cluster, self.global_batch, self.state, self.assumptions, self.usable,
                     self.dropout, ORDER, self.framework)
@@ -74,6 +77,11 @@ class _Search:
         times = exposed_times(traffic.flows, self.cluster, compute, micro_batches, self.assumptions, shares, mean=True,
                               chunked=layout.pp)
         return sum(map(float, times.values()))
+
+    def sharded(self, layout: Layout, zero: int, shard: int | None) -> Layout:
+        """The layout with this stage of ZeRO, as the framework has it."""
+        keeps = bool(self.framework) and FRAMEWORKS[self.framework].keeps_gathered(zero, layout.pp)
+        return replace(layout, zero=zero, shard=shard, reshard=not keeps)
 
     def rule_out(self, reason: str, count: int, example: str) -> None:
         self.ruled_out.setdefault(reason, Ruled(0, example)).count += count
@@ -148,10 +156,6 @@ class _Entry(NamedTuple):
     sharding: tuple[int, int | None]  # ZeRO's stage, and over how many ranks
     cut: tuple[str, int]  # schedule, chunks
 
-    @property
-    def whole(self) -> Layout:
-        return replace(self.layout, zero=self.sharding[0], shard=self.sharding[1], schedule=self.cut[0], chunks=self.cut[1])
-
     def __lt__(self, other: "_Entry") -> bool:
         return self.time_s < other.time_s
 
@@ -169,7 +173,7 @@ def _of_degrees(asked: _Search, degrees: Layout) -> Iterator[_Entry]:
     if asked.refused(degrees, count * len(stages)):
         return
     stages = [(zero, shard) for zero, shard in stages
-              if _state_fits(asked, replace(degrees, zero=zero, shard=shard), count)]
+              if _state_fits(asked, asked.sharded(degrees, zero, shard), count)]
     if not stages:
         return
     each = len(asked.recompute) * len(stages)
@@ -227,7 +231,7 @@ def _entries(asked: _Search, layout: Layout, cuts: list[tuple[str, int]],
     shape, cluster, batch, assumptions = asked.shape, asked.cluster, asked.global_batch, asked.assumptions
     ways = [replace(layout, recompute=recompute) for recompute in asked.recompute]
     computes = [_computes(asked, way, cuts) for way in ways]
-    data = {(zero, shard): min(asked.exposed(replace(way, zero=zero, shard=shard), max(of_way), "DP")
+    data = {(zero, shard): min(asked.exposed(asked.sharded(way, zero, shard), max(of_way), "DP")
                                for way, of_way in zip(ways, computes, strict=True)) for zero, shard in stages}
     for way, of_way in zip(ways, computes, strict=True):
         shares = step_shares(shape, way, cluster, batch, assumptions)
@@ -258,7 +262,7 @@ def _best_first(asked: _Search, queue: list[_Entry], keep: int, tie: float) -> l
     found: list[Plan] = []
     while queue and (len(found) < keep or queue[0].time_s <= (1 + tie) * found[0].time):
         entry = heapq.heappop(queue)
-        plan = asked.plan(entry.whole)
+        plan = asked.plan_of(entry)
         if entry.is_exact:
             found.append(plan)
         elif plan.fits:
@@ -266,7 +270,7 @@ def _best_first(asked: _Search, queue: list[_Entry], keep: int, tie: float) -> l
             heapq.heappush(queue, entry._replace(time_s=float(plan.time), is_exact=True))
         else:
             asked.rule_out(TOO_LARGE, 1, f"{plan.layout}: {plan.memory} of {plan.limit}")
-    slower = _tied_first(found, tie)[keep:] + [asked.plan(entry.whole) for entry in queue[:1]]
+    slower = _tied_first(found, tie)[keep:] + [asked.plan_of(entry) for entry in queue[:1]]
     if len(found) - keep + len(queue) > 0 and slower:
         asked.rule_out(SLOWER, max(len(found) - keep, 0) + len(queue), str(slower[0].layout))
     return found

@@ -16,7 +16,8 @@ def flops_per_device(flops: float, step_time_s: float, devices: int) -> Explaine
     return explain("achieved by a device", "FLOP/s", "F/(T*n)", F=flops, T=step_time_s, n=devices)
 
 
-def utilization(flops: float, step_time_s: float, devices: int, peak_flops: float) -> Explained:
+def utilization(flops: float, step_time_s: float, devices: int, peak_flops: float,
+                name: str = "utilization") -> Explained:
     """Share of the devices' peak that a step used: MFU of model FLOPs, HFU of hardware FLOPs.
 
     Raises: TypeError, ValueError; also for more than the peak, which is a mistake in a unit.
@@ -26,14 +27,14 @@ def utilization(flops: float, step_time_s: float, devices: int, peak_flops: floa
     if share > 1:
         raise BadValue(f"{share:.4g} times the peak cannot be: {flops:.4g} FLOPs in {step_time_s:.4g} s on {devices:,} "
                        f"devices of {peak_flops:.4g} FLOP/s. Is the peak in FLOP/s (312e12, not 312), the time in seconds?")
-    return explain("utilization", "share", "F/(T*n*peak)", PALM, F=flops, T=step_time_s, n=devices, peak=peak_flops)
+    return explain(name, "share", "F/(T*n*peak)", PALM, F=flops, T=step_time_s, n=devices, peak=peak_flops)
 
 
 def mfu(shape: ModelShape, global_batch: int, step_time_s: float, devices: int, peak_flops: float,
         causal: bool = False) -> Explained:
     """Model FLOPs utilization of a measured step.  Source: PaLM, appendix B; whole attention unless causal=True."""
     require_kind("shape", shape, ModelShape)
-    return _renamed("MFU", utilization(shape.step_flops(global_batch, causal), step_time_s, devices, peak_flops))
+    return utilization(shape.step_flops(global_batch, causal), step_time_s, devices, peak_flops, "MFU")
 
 
 def hfu(shape: ModelShape, global_batch: int, step_time_s: float, devices: int, peak_flops: float, recompute: str,
@@ -41,7 +42,7 @@ def hfu(shape: ModelShape, global_batch: int, step_time_s: float, devices: int, 
     """Hardware FLOPs utilization of a measured step; the last three arguments as in ModelShape.hardware_flops."""
     require_kind("shape", shape, ModelShape)
     done = shape.hardware_flops(global_batch, recompute, causal, attention_again)
-    return _renamed("HFU", utilization(done, step_time_s, devices, peak_flops))
+    return utilization(done, step_time_s, devices, peak_flops, "HFU")
 
 
 def step_time(flops: float, devices: int, flops_per_s: float) -> Explained:
@@ -78,7 +79,3 @@ def _require(devices: int, **amounts: float) -> None:
     require_count("devices", devices)
     for what, amount in amounts.items():
         require_positive(what, amount)
-
-
-def _renamed(name: str, number: Explained) -> Explained:
-    return Explained(number, number.unit, name, number.expression, number.values, number.parts, number.source)

@@ -38,13 +38,13 @@ def _flops(shape: ModelShape, global_batch: int, recompute: str, share: float, f
     scores = core / 2 if fused else 0.0
     repeated = float(shape.hardware_flops(global_batch, recompute, causal)) - model
     if early_stop and recompute == "full":
-        repeated -= _last_products(shape, global_batch)
+        repeated -= last_products(shape, global_batch)
     again = share * repeated + scores
     runs = 3 + share * (PASSES[recompute][1] - 3)
     return _Flops(model - logits, logits, again, core * runs + scores)
 
 
-def _last_products(shape: ModelShape, global_batch: int) -> float:
+def last_products(shape: ModelShape, global_batch: int) -> float:
     """FLOPs of the last product of each layer, forward."""
     columns = (shape.layers - shape.moe_layers) * shape.ffn_size + shape.moe_layers * shape.expert_size * (
         shape.experts_per_token + shape.shared_experts)

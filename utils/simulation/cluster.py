@@ -158,7 +158,7 @@ class Torus:
         return hops
 
     def spanned(self, members: int, stride: int = 1) -> list[tuple[int, bool]]:
-        """(how many, whether their ends are joined) along each dim that so many neighbours fill; they fill the last dim first.
+        """(how many, whether their ends are joined) along each dim that so many neighbours fill, beginning with the last.
 
         stride: ranks from one to the next, which fill the last dims before. Empty where they fill no box: 17 of 16 × 16.
         """
@@ -241,7 +241,7 @@ class Cluster:
         return replace(self, inside=inside, between=between)
 
     def slice(self, n_devices: int) -> "Cluster":
-        """What a job with so many devices gets: of a torus a smaller torus or grid; of other clusters a part, wired as it is."""
+        """What a job with so many devices gets: of a torus a smaller torus or grid; others stay as they are."""
         if not isinstance(self.topology, Torus) or n_devices == self.n_devices:
             return self
         topology = self.topology.slice(n_devices // self.devices_per_node)
