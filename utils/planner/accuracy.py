@@ -4,7 +4,7 @@ from statistics import fmean, median
 
 from utils.costs.tables import read_table
 from utils.planner.calibrate import Calibration, calibrate
-from utils.planner.steps import GIB, PublishedStep, summary
+from utils.planner.steps import GIB, PublishedStep, published_steps, summary
 
 
 def accuracy_page(found: Calibration | None = None) -> str:
@@ -18,7 +18,8 @@ def accuracy_page(found: Calibration | None = None) -> str:
                       *_table(["step", "printed (s)", "planned (s)", "error", "left out", "printed (GiB)", "planned (GiB)"],
                               [_row(step, without) for step, without in steps]), "",
                       "## The worst, and what is known of them", "",
-                      *[f"- **{row['steps']}.** {row['why']}" for row in read_table("planned_worst")], ""])
+                      *[f"- **{row['steps']}.** {row['why']}" for row in read_table("planned_worst")], "",
+                      "## Beside SimuMax", "", *_beside_simumax(), ""])
 
 
 FITTED = """One number a device and kind of work: the share of its peak that products reach, and that the kernel of the
@@ -44,6 +45,25 @@ def _summary(found: Calibration) -> list[str]:
 def _shares(found: Calibration) -> list[str]:
     return _table(["device", "kind of work", "share of the peak", "steps"],
                   [[row["device"], row["kind"], f"{row['share']:.2f}", str(row["steps"])] for row in found.table.rows])
+
+
+def _beside_simumax() -> list[str]:
+    """The steps that SimuMax's authors measured and print with their own estimate: both tools by the same measurements."""
+    rows = read_table("simumax_b200")
+    steps = published_steps(rows)
+    ours = {"seconds": [abs(step.error) for step in steps], "memory": [abs(step.memory_error) for step in steps]}
+    theirs = {"seconds": [abs(row["simumax_s"] / row["printed_step_s"] - 1) for row in rows],
+              "memory": [abs(row["simumax_GiB"] / row["printed_memory_GiB"] - 1) for row in rows]}
+    lines = [[f"{tool}, {what}", _share(median(errors[what])), _share(fmean(errors[what])), _share(max(errors[what]))]
+             for what in ours for tool, errors in (("the planner", ours), ("SimuMax", theirs))]
+    return [BESIDE.format(steps=len(steps)), "", *_table(["tool", "median", "mean", "worst"], lines)]
+
+
+BESIDE = """SimuMax (release 1.2) prints {steps} steps of Megatron-LM on eight B200 as they were measured, and its own
+estimates, which rest on each operator's measured efficiency on that machine. They are Llama 3 70B with 12 layers,
+Llama 3.1 405B with 4, DeepSeek-V3 with 4, and the first two with 32,768 and 131,072 tokens
+(`utils/costs/data/simumax_b200.csv`). Eight of the steps are among those above. The planner's share of the attention core is
+fitted to the long ones."""
 
 
 def unexplained(found: Calibration) -> list[str]:

@@ -68,7 +68,7 @@ def calibrate(rows: Iterable[Mapping[str, Any]] | None = None) -> Calibration:
     """Fit each device's share of the peak in products, and in each kernel of the attention core, to measured steps.
 
     rows: with the columns of published_steps.csv; None: those. A kernel's share is fitted only where steps feel it: where
-    the attention core is a tenth of the computation in one of them; else it stays half of the products' share. Steps of
+    the attention core is a tenth of the computation in one of them; else it stays what the plan assumes. Steps of
     models with experts are compared, and not fitted to: what slows them is not the products alone.
     Raises: ValueError for no row, and for one that lacks what a plan needs.
     """
@@ -99,7 +99,7 @@ class _Planner:
     def error(self, step: PublishedStep, shares: Mapping[str, float]) -> float:
         """Planned over printed seconds, less 1, with these shares."""
         products = shares["products"]
-        attention = shares.get(kernel(step), products / 2)
+        attention = shares.get(kernel(step), step.plan.assumptions.attention_efficiency)
         key = step.name, products, attention
         if key not in self._seconds:
             assumptions = replace(step.plan.assumptions, efficiency=products, attention_efficiency=attention)

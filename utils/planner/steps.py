@@ -93,7 +93,8 @@ def _shape(row: Mapping[str, Any]) -> ModelShape:
              "sequence": row["sequence"]}
     if row["model"] in MODELS:
         known = MODELS[row["model"]]
-        return replace(known, **sizes, dense_layers=min(known.dense_layers, row["layers"]))
+        dense = row.get("dense_layers")
+        return replace(known, **sizes, dense_layers=min(known.dense_layers if dense is None else dense, row["layers"]))
     gated = bool(row.get("ffn")) and row["ffn"] != 4 * row["hidden"]
     experts = {"experts": row.get("experts") or 0, "experts_per_token": row.get("experts_per_token") or 0,
                "expert_ffn": row.get("expert_ffn") or None}
