@@ -371,7 +371,7 @@ def test_every_command_of_the_page_runs_as_written(capsys, tmp_path, monkeypatch
         assert f"`{name}`" in PAGE
         (tmp_path / name).write_text(text)
     lines = [line for block in blocks("sh") for line in block.replace("\\\n", "").splitlines()]
-    assert len(lines) == 9 and {line.split()[3] for line in lines} == COMMANDS.keys() - {"calibrate", "accuracy"}
+    assert len(lines) == 9 and {line.split()[3] for line in lines} == COMMANDS.keys() - {"calibrate", "accuracy", "measure"}
     for line in lines:
         program, arguments = line.split()[:3], shlex.split(line)[3:]
         code, out, err = said(capsys, *arguments)
@@ -421,3 +421,18 @@ def test_a_step_that_cannot_be_is_named(tmp_path, capsys):
                               for cells in (rows[0], *(row.values() for row in rows))).replace(", FP8", " FP8"))
     assert main(["calibrate", "--steps", str(file)]) == 2
     assert "row 2, L3 8B 8xH100 same FP8: " in capsys.readouterr().err
+
+
+def test_this_machine_is_measured_and_planned_with(tmp_path, capsys):
+    file = tmp_path / "here.json"
+    assert main(["measure", "--seconds", "1", "--on", "cpu", "--json", str(file), "--csv", "-"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    shares = [float(row["share"]) for row in rows if row["what"].startswith("product")]
+    assert max(shares) == 1 and len(shares) == 3 and all(float(row["value"]) > 0 for row in rows)
+    here = cluster_from_json(file)
+    assert here.device.flops["float32"] == max(float(row["value"]) for row in rows if row["what"].startswith("product"))
+    assert here.device.efficiency == sorted(shares)[1]
+    assert main(["plan", "--model", "Gemma 2 2B", "--device", str(file), "--devices", "2", "--batch", "2", "--tp", "2",
+                 "--dtype", "float32"]) == 0
+    assert "processors of this machine" in capsys.readouterr().out
+    assert main(["measure", "--seconds", "0"]) == 2 and "seconds must be positive" in capsys.readouterr().err

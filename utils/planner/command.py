@@ -21,6 +21,7 @@ from utils.planner.explained import Explained, in_words
 from utils.planner.goodput import checkpoint_size, checkpoint_time, goodput, run_mtbf
 from utils.planner.inputs import from_megatron, from_torchtitan
 from utils.planner.layout import Layout
+from utils.planner.measure import measure
 from utils.planner.plan import Plan, comparison
 from utils.planner.published import MODELS
 from utils.planner.search import search
@@ -170,6 +171,14 @@ def run_calibrate(asked: argparse.Namespace) -> int:
     return 0
 
 
+def run_measure(asked: argparse.Namespace) -> int:
+    """What this machine's device reaches; as JSON, a cluster for --device."""
+    found = measure(asked.seconds, asked.on)
+    if not _written(asked, found.to_json, found.table.to_csv):
+        print(found)
+    return 0
+
+
 def run_accuracy(asked: argparse.Namespace) -> int:
     """How far the planner is off, as docs/planner_accuracy.md has it."""
     print(accuracy_page(), end="")
@@ -188,6 +197,8 @@ COMMANDS = {
         settings.add_tables), run_compare),
     "calibrate": Command("The shares of a device's peak that agree with measured steps.", (
         settings.add_steps, settings.add_tables), run_calibrate),
+    "measure": Command("What a device of this machine reaches, in about a minute; --json makes a file for --device.", (
+        settings.add_bench, settings.add_tables), run_measure),
     "accuracy": Command("How far published steps are from their plans, as Markdown.", (), run_accuracy),
     "models": Command("The published models that --model knows by name.", (settings.add_tables,), run_models),
     "clusters": Command("The clusters that --device knows by name.", (settings.add_tables,), run_clusters),

@@ -133,6 +133,11 @@ def add_steps(parser: argparse.ArgumentParser) -> None:
                         "utils/costs/data/published_steps.csv; default: those published steps")
 
 
+def add_bench(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="how long it may take; default 60")
+    parser.add_argument("--on", choices=("cpu", "cuda"), help="default: a GPU, if there is one")
+
+
 def add_tables(parser: argparse.ArgumentParser) -> Any:
     """Where a table goes."""
     group = parser.add_argument_group("outputs (- is standard output)")
