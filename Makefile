@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test test-all grade notebooks bundle site bench answers mutants changes fuzz pictures cluster clean
+.PHONY: help lab test test-all pythons grade notebooks bundle site bench answers mutants changes fuzz pictures cluster clean
 
 help: ## list what make can do
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -21,6 +21,9 @@ test: $(STAMP) ## run the tests, without the long ones
 
 test-all: $(STAMP) cluster ## run every test and the linter, as CI does
 	$(PY) -m ruff check .; lint=$$?; $(subst -m pytest,-m tests.run_all,$(PYTEST)) -m "not short" $(ARGS) && exit $$lint
+
+pythons: $(STAMP) ## a short suite on the other Pythons that are here, with the newest libraries; options: ARGS=3.13
+	$(PY) tools/pythons.py $(ARGS)
 
 grade: $(STAMP) ## autograde the sample submissions
 	$(RUN) -m tests.grade_samples $(ARGS)

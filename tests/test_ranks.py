@@ -590,3 +590,8 @@ def test_what_takes_long_to_import_is_imported_once_for_all_ranks():
 
     assert run_ranks(shards, 2).results == [[], []]
     assert run_ranks(trains, 2).results == [True, True]
+
+
+def test_code_that_travels_keeps_the_name_of_its_file():
+    """cloudpickle 3.1.3 leaves it out, and then no error could name a student's line."""
+    assert cloudpickle.loads(pack(lambda: None, "a function")).__code__.co_filename == __file__
