@@ -8,9 +8,11 @@ import re
 import subprocess
 import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell
 
 from grader.contracts import contracts_of
 from grader.course.assign import preview
@@ -18,6 +20,7 @@ from grader.course.assigning import assigned, graded, right_program
 from grader.course.cell import is_solution, name_of
 from grader.course.course_file import LEFT_OUT, OTHERS, Assigned, BadCourseFile, CourseFile, LateRule, read
 from grader.course.mark import left_unmarked
+from grader.course.release import refuse_wrong_marks
 from grader.course.source import defined_in, used_in
 from grader.exercises import EXERCISES, UNITS
 from grader.exercises.references import reference_cell
@@ -242,6 +245,47 @@ def test_without_a_course_file_or_with_a_bad_one_nothing_is_changed(course):
             course.grader("assign")
         assert caught.value.returncode == 2 and words in caught.value.stderr
     assert not (course.root / "assigned").exists()
+
+
+@pytest.mark.parametrize("mark, slip, words", [
+    ("### END SOLUTION", "### END SOLUTON", "reads '### END SOLUTON', and '### END SOLUTION' was expected"),
+    ("### BEGIN SOLUTION", "### BEGIN  SOLUTION", "reads '### BEGIN  SOLUTION', and '### BEGIN SOLUTION' was expected"),
+    ("### END SOLUTION", "", "the ### BEGIN SOLUTION in its line 3 has no ### END SOLUTION")])
+def test_a_slip_in_a_solution_names_its_cell_and_leaves_the_last_release(course, mark, slip, words):
+    write(course, FILE)
+    course.grader("assign")
+    released = course.root / "assigned" / "notebooks" / UNIT / f"{UNIT}.ipynb"
+    before, source = released.read_bytes(), course.root / "solutions" / UNIT / f"{UNIT}.ipynb"
+    notebook = nbformat.read(source, as_version=4)
+    number, cell = next((number, cell) for number, cell in enumerate(notebook.cells, 1) if name_of(cell) == "ring_time")
+    cell.source = cell.source.replace(mark, slip)
+    nbformat.write(notebook, source)
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        course.grader("assign")
+    line, = caught.value.stderr.splitlines()
+    assert f"solutions/{UNIT}/{UNIT}.ipynb, cell {number} (“" in line and words in line
+    assert released.read_bytes() == before
+
+
+def test_what_nbgrader_cannot_release_leaves_the_last_release(course):
+    write(course, FILE)
+    course.grader("assign")
+    released = course.root / "assigned" / "notebooks" / UNIT / f"{UNIT}.ipynb"
+    before, source = released.read_bytes(), course.root / "solutions" / UNIT / f"{UNIT}.ipynb"
+    notebook = nbformat.read(source, as_version=4)
+    notebook.cells.append(new_code_cell("### BEGIN SOLUTION\n### END SOLUTION"))
+    nbformat.write(notebook, source)
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        course.grader("assign")
+    line, = caught.value.stderr.splitlines()
+    assert line.startswith("The notebooks of the last release are unchanged: nbgrader could not release")
+    assert "RuntimeError" in line
+    assert released.read_bytes() == before
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_every_solution_stands_between_its_marks(unit):
+    refuse_wrong_marks(Path(unit), solutions(unit))
 
 
 def test_the_example_says_what_it_could(course):
