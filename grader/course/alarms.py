@@ -8,6 +8,11 @@ CONTRADICTED, CONTAINED, MALFORMED, UNUSUAL, OTHER = ALARMS = (
 RENAMED = "the file is called"  # how a remark begins that is no reason to look
 
 
+def renamed(file: str) -> str:
+    """The remark on a file that is not called as it was handed out."""
+    return f"the file is called {file}, which is fine: it counts under any name"
+
+
 @dataclass(frozen=True)
 class Alarm:
     """kind: one of ALARMS. about: the exercise or the cell, "" for the whole submission. text: what a person reads."""

@@ -153,16 +153,18 @@ def _show_verdicts(notebook: NotebookNode, marks: Marks) -> None:
 
 def mark_submission(submitted: bytes, released: bytes, unsafe: bool = False,
                     known: Mapping[str, Exercise] = EXERCISES, others: Sequence[tuple[str, bytes]] = (),
-                    found: Sequence[str] = (), again: Again = ANEW) -> Marked:
+                    found: Sequence[str] = (), again: Again = ANEW, called: str = "") -> Marked:
     """(the marked notebook, the record) of a submitted file, whatever is in it, against the released one.
 
     others: (name, content) of further notebooks that were handed in with it, the newest first; of several with work in
-    them, the best counts. found: what was odd about the files, in words. again: as mark_notebook's.
+    them, the best counts. found: what was odd about the files, in words. again: as mark_notebook's. called: what the student
+    called the submitted file.
     A pure function but for a fresh seed: it needs no folder and no gradebook.  Raises: NoSandbox.
     """
     release = nbformat.reads(released.decode(), as_version=4)
     known = with_points_of(release, known)
-    handed_in = read_all(submitted, others, release, {exercise.id: exercise.unit for exercise in EXERCISES.values()})
+    handed_in = read_all(submitted, others, release, {exercise.id: exercise.unit for exercise in EXERCISES.values()},
+                         called)
     marked: list[tuple[HandedIn, Marks]] = []
     for one in [one for one in handed_in if one.name == again.counts] or to_be_marked(handed_in):
         if one.nothing_of_the_unit:
