@@ -25,7 +25,7 @@ from grader.course.source import defined_in, used_in
 from grader.exercises import EXERCISES, UNITS
 from grader.exercises.references import reference_cell
 from grader.report.records import read_record
-from tests.course import ROOT, Course
+from tests.course import ROOT, Course, solution_cell
 from tests.submissions import SAMPLES
 
 CHOICES = 6  # of each unit
@@ -107,6 +107,13 @@ def test_students_read_what_being_late_costs(rule, words):
     assert f"Hand in by 03 May 2027, 12:00 (UTC).{words}\n" in shaped.cells[1].source
 
 
+def test_a_unit_without_exercises_is_handed_out_unmarked():
+    unit = Assigned("00_start_here", ())
+    shaped = assigned(solutions(unit.unit), unit, CourseFile(title="a course", units={unit.unit: unit}))
+    assert graded(shaped) == {} and shaped.cells[1].source == (
+        "**In a course, this unit is not marked.** Its exercises are solved.")
+
+
 @pytest.mark.parametrize("name", EXERCISES)
 def test_a_program_that_is_given_is_the_right_one(name):
     source = right_program(reference_cell(EXERCISES[name].unit, name))
@@ -165,21 +172,35 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
     assert [(row["student"], float(row["points"]), float(row["max_points"])) for row in rows] == [
         ("ann", 10 + fit, 10 + fit), ("bob", 10 + fit, 10 + fit)]
 
+    printed = course.grader("points", "bob", "ring_time", "7.5", "--comment", "A <b>good</b> try")
+    assert printed == "bob, ring_time: 10 → 7.5 of 10 points\n"
+    for arguments, words in ((["bob", "ring_tim", "1"], "Did you mean 'ring_time'?"),
+                             (["bob", "ring_time", "11"], "11 is not between 0 and that"), (["cy", "ring_time", "1"], "cy")):
+        with pytest.raises(subprocess.CalledProcessError) as caught:
+            course.grader("points", *arguments)
+        assert caught.value.returncode == 2 and words in caught.value.stderr
     with course.gradebook() as gradebook:  # as the formgrader does
-        gradebook.find_grade("ring_time_check", UNIT, UNIT, "bob").manual_score = 7.5
+        assert gradebook.find_grade("ring_time_check", UNIT, UNIT, "bob").manual_score == 7.5
         gradebook.find_grade("fit_alpha_beta_check", UNIT, UNIT, "ann").manual_score = fit - 1
-        gradebook.find_comment("ring_time", UNIT, UNIT, "bob").manual_comment = "A <b>good</b> try"
         gradebook.db.commit()
     (course.root / "requests" / UNIT).mkdir(parents=True)
     (course.root / "requests" / UNIT / "bob.txt").write_text("Exercise: fit_alpha_beta\nWhy <b>?\n\nAnswer: So.")
     assert "No mark changes." in course.grader("autograde", UNIT, "--exercise", "ring_time", "--same-cases")
     (course.root / "roster.csv").write_text("id,name\nann,Ann\nbob,Bob\n")
+    marked = course.autograded("ann")  # as if she had written nothing there
+    solution_cell(marked, "ring_time").source = solution_cell(course.skeleton, "ring_time").source
+    nbformat.write(marked, course.root / "autograded" / "ann" / UNIT / f"{UNIT}.ipynb")
     course.grader("handback", "folder", UNIT, "--roster", str(course.root / "roster.csv"))
     back = list(csv.DictReader((course.root / "handed_back" / UNIT / "marks.csv").open()))
     assert [(row["id"], float(row["points"]), float(row["of"])) for row in back] == [
         ("ann", pytest.approx((9 + fit) * 0.9), 10 + fit), ("bob", 7.5 + fit, 10 + fit)]
     with zipfile.ZipFile(course.root / "handed_back" / UNIT / "feedback.zip") as archive:
         page = archive.read("bob/feedback.html").decode()
+        late = archive.read("ann/feedback.html").decode()
+    assert f"{(9 + fit) / 10:g} points were taken off because it was late: 1 day × 10 %." in late
+    assert (page.count("What you handed in"), late.count("What you handed in")) == (2, 1)
+    printed = course.grader("report", UNIT, "--student", "ann")
+    assert f"{(9 + fit) / 10:g} points off for being late: 1 day × 10 %" in printed
     for words in (f"{7.5 + fit:g} of {10 + fit:g} points", "7.5 of 10 points were given by hand",
                   "<td>The points were given by hand.</td>", "Your request is answered below:",
                   '<a href="#fit_alpha_beta-answer">', '<p id="fit_alpha_beta-answer">',

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-CONTRADICTED, CONTAINED, MALFORMED, UNUSUAL, OTHER = ALARMS = (
-    "contradicted traffic", "contained", "malformed evidence", "code that no exercise needs", "other alarms")
+CONTRADICTED, CONTAINED, MALFORMED, UNUSUAL, NO_PYTHON, OTHER = ALARMS = (
+    "contradicted traffic", "contained", "malformed evidence", "code that no exercise needs",
+    "cells that Python cannot read", "other alarms")
 
 RENAMED = "the file is called"  # how a remark begins that is no reason to look
 

@@ -79,6 +79,11 @@ class Course:
         self.directory = CourseDirectory(config=self.config)
         self.root, self.db_url = Path(self.directory.root), self.directory.db_url
 
+    @property
+    def has_gradebook(self) -> bool:
+        """Whether there is one, as far as that can be told without making one."""
+        return not self.db_url.startswith("sqlite:///") or Path(self.db_url.removeprefix("sqlite:///")).is_file()
+
     def gradebook(self) -> Gradebook:
         """To be used in a `with`."""
         return Gradebook(self.db_url, self.directory.course_id)

@@ -11,6 +11,8 @@ from grader.course.cell import grade_id
 from grader.course.source import defined_in
 from grader.course.splice import Spliced, splice
 
+ENDS_BEFORE = "Nothing to judge: the file ends before the end of this exercise."
+DAMAGED_THERE = "Nothing to judge: the file is damaged where this exercise stood."
 MOST_NOTEBOOKS = 3  # of one submission that are marked
 
 
@@ -33,6 +35,13 @@ class HandedIn:
     def words(self) -> str:
         file = self.name or self.called
         return f"“{file}”" if file else "the notebook that was looked for"
+
+    @property
+    def lost(self) -> dict[str, str]:
+        """Exercises that a torn file has lost, each with what its student reads."""
+        is_torn = any(text.startswith(reading.TORN) for text in self.wrong)
+        return {name: ENDS_BEFORE if is_behind else DAMAGED_THERE
+                for name, is_behind in self.spliced.missing.items() if is_torn}
 
 
 def read_all(submitted: bytes, others: Sequence[tuple[str, bytes]], release: NotebookNode,
