@@ -61,6 +61,12 @@ def how_late(course: CourseFile | None, submission: SubmittedAssignment) -> str:
     return f"{days} day{'' if days == 1 else 's'} × {course.late.percent_a_day:g} %"
 
 
+def penalty_in_words(course: CourseFile | None, submission: SubmittedAssignment) -> str:
+    """How many points it costs, and by which rule, if that is known."""
+    points, how = round(submission.late_submission_penalty, 2), how_late(course, submission)
+    return f"{points:g} points off for being late: {how}" if how else f"{points:g} points off for being late"
+
+
 def enter_penalty(folder: Course, student: str, unit: str) -> tuple[float, float]:
     """For one whose submission is as it was when it was marked: what it costs by course.toml as it is now.
 

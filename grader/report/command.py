@@ -15,7 +15,7 @@ from grader.course.alarms import OTHER, Alarm
 from grader.course.cell import name_of
 from grader.course.course_file import BadCourseFile, course_if_any
 from grader.course.folder import COLLECTED, Course, chosen
-from grader.course.late import how_late
+from grader.course.late import penalty_in_words
 from grader.course.platforms import PLATFORMS, BadTable, roster
 from grader.course.requests import requests_for
 from grader.course.shown import plain
@@ -91,8 +91,7 @@ def _penalties(course: Course, unit: str) -> dict[str, str]:
         return {}
     with contextlib.suppress(SQLAlchemyError, ImportError, BadCourseFile), course.gradebook() as gradebook:
         assigned = course_if_any(course.root)
-        return {one.student.id: f"{round(one.late_submission_penalty, 2):g} points off for being late"
-                                f"{f': {how}' if (how := how_late(assigned, one)) else ''}"
+        return {one.student.id: penalty_in_words(assigned, one)
                 for one in gradebook.assignment_submissions(unit) if one.late_submission_penalty}
     return {}
 
