@@ -11,6 +11,7 @@ COMMANDS = {
     "autograde": "grader.course.batch",
     "collect": "grader.course.collect",
     "handback": "grader.course.handback",
+    "points": "grader.course.points",
     "report": "grader.report.command",
     "new": "grader.course.scaffold",
     "translate": "grader.translation.command",

@@ -8,9 +8,11 @@ import re
 import subprocess
 import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell
 
 from grader.contracts import contracts_of
 from grader.course.assign import preview
@@ -18,11 +20,12 @@ from grader.course.assigning import assigned, graded, right_program
 from grader.course.cell import is_solution, name_of
 from grader.course.course_file import LEFT_OUT, OTHERS, Assigned, BadCourseFile, CourseFile, LateRule, read
 from grader.course.mark import left_unmarked
+from grader.course.release import refuse_wrong_marks
 from grader.course.source import defined_in, used_in
 from grader.exercises import EXERCISES, UNITS
 from grader.exercises.references import reference_cell
 from grader.report.records import read_record
-from tests.course import ROOT, Course
+from tests.course import ROOT, Course, solution_cell
 from tests.submissions import SAMPLES
 
 CHOICES = 6  # of each unit
@@ -104,6 +107,13 @@ def test_students_read_what_being_late_costs(rule, words):
     assert f"Hand in by 03 May 2027, 12:00 (UTC).{words}\n" in shaped.cells[1].source
 
 
+def test_a_unit_without_exercises_is_handed_out_unmarked():
+    unit = Assigned("00_start_here", ())
+    shaped = assigned(solutions(unit.unit), unit, CourseFile(title="a course", units={unit.unit: unit}))
+    assert graded(shaped) == {} and shaped.cells[1].source == (
+        "**In a course, this unit is not marked.** Its exercises are solved.")
+
+
 @pytest.mark.parametrize("name", EXERCISES)
 def test_a_program_that_is_given_is_the_right_one(name):
     source = right_program(reference_cell(EXERCISES[name].unit, name))
@@ -162,21 +172,35 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
     assert [(row["student"], float(row["points"]), float(row["max_points"])) for row in rows] == [
         ("ann", 10 + fit, 10 + fit), ("bob", 10 + fit, 10 + fit)]
 
+    printed = course.grader("points", "bob", "ring_time", "7.5", "--comment", "A <b>good</b> try")
+    assert printed == "bob, ring_time: 10 → 7.5 of 10 points\n"
+    for arguments, words in ((["bob", "ring_tim", "1"], "Did you mean 'ring_time'?"),
+                             (["bob", "ring_time", "11"], "11 is not between 0 and that"), (["cy", "ring_time", "1"], "cy")):
+        with pytest.raises(subprocess.CalledProcessError) as caught:
+            course.grader("points", *arguments)
+        assert caught.value.returncode == 2 and words in caught.value.stderr
     with course.gradebook() as gradebook:  # as the formgrader does
-        gradebook.find_grade("ring_time_check", UNIT, UNIT, "bob").manual_score = 7.5
+        assert gradebook.find_grade("ring_time_check", UNIT, UNIT, "bob").manual_score == 7.5
         gradebook.find_grade("fit_alpha_beta_check", UNIT, UNIT, "ann").manual_score = fit - 1
-        gradebook.find_comment("ring_time", UNIT, UNIT, "bob").manual_comment = "A <b>good</b> try"
         gradebook.db.commit()
     (course.root / "requests" / UNIT).mkdir(parents=True)
     (course.root / "requests" / UNIT / "bob.txt").write_text("Exercise: fit_alpha_beta\nWhy <b>?\n\nAnswer: So.")
     assert "No mark changes." in course.grader("autograde", UNIT, "--exercise", "ring_time", "--same-cases")
     (course.root / "roster.csv").write_text("id,name\nann,Ann\nbob,Bob\n")
+    marked = course.autograded("ann")  # as if she had written nothing there
+    solution_cell(marked, "ring_time").source = solution_cell(course.skeleton, "ring_time").source
+    nbformat.write(marked, course.root / "autograded" / "ann" / UNIT / f"{UNIT}.ipynb")
     course.grader("handback", "folder", UNIT, "--roster", str(course.root / "roster.csv"))
     back = list(csv.DictReader((course.root / "handed_back" / UNIT / "marks.csv").open()))
     assert [(row["id"], float(row["points"]), float(row["of"])) for row in back] == [
         ("ann", pytest.approx((9 + fit) * 0.9), 10 + fit), ("bob", 7.5 + fit, 10 + fit)]
     with zipfile.ZipFile(course.root / "handed_back" / UNIT / "feedback.zip") as archive:
         page = archive.read("bob/feedback.html").decode()
+        late = archive.read("ann/feedback.html").decode()
+    assert f"{(9 + fit) / 10:g} points were taken off because it was late: 1 day × 10 %." in late
+    assert (page.count("What you handed in"), late.count("What you handed in")) == (2, 1)
+    printed = course.grader("report", UNIT, "--student", "ann")
+    assert f"{(9 + fit) / 10:g} points off for being late: 1 day × 10 %" in printed
     for words in (f"{7.5 + fit:g} of {10 + fit:g} points", "7.5 of 10 points were given by hand",
                   "<td>The points were given by hand.</td>", "Your request is answered below:",
                   '<a href="#fit_alpha_beta-answer">', '<p id="fit_alpha_beta-answer">',
@@ -242,6 +266,47 @@ def test_without_a_course_file_or_with_a_bad_one_nothing_is_changed(course):
             course.grader("assign")
         assert caught.value.returncode == 2 and words in caught.value.stderr
     assert not (course.root / "assigned").exists()
+
+
+@pytest.mark.parametrize("mark, slip, words", [
+    ("### END SOLUTION", "### END SOLUTON", "reads '### END SOLUTON', and '### END SOLUTION' was expected"),
+    ("### BEGIN SOLUTION", "### BEGIN  SOLUTION", "reads '### BEGIN  SOLUTION', and '### BEGIN SOLUTION' was expected"),
+    ("### END SOLUTION", "", "the ### BEGIN SOLUTION in its line 3 has no ### END SOLUTION")])
+def test_a_slip_in_a_solution_names_its_cell_and_leaves_the_last_release(course, mark, slip, words):
+    write(course, FILE)
+    course.grader("assign")
+    released = course.root / "assigned" / "notebooks" / UNIT / f"{UNIT}.ipynb"
+    before, source = released.read_bytes(), course.root / "solutions" / UNIT / f"{UNIT}.ipynb"
+    notebook = nbformat.read(source, as_version=4)
+    number, cell = next((number, cell) for number, cell in enumerate(notebook.cells, 1) if name_of(cell) == "ring_time")
+    cell.source = cell.source.replace(mark, slip)
+    nbformat.write(notebook, source)
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        course.grader("assign")
+    line, = caught.value.stderr.splitlines()
+    assert f"solutions/{UNIT}/{UNIT}.ipynb, cell {number} (“" in line and words in line
+    assert released.read_bytes() == before
+
+
+def test_what_nbgrader_cannot_release_leaves_the_last_release(course):
+    write(course, FILE)
+    course.grader("assign")
+    released = course.root / "assigned" / "notebooks" / UNIT / f"{UNIT}.ipynb"
+    before, source = released.read_bytes(), course.root / "solutions" / UNIT / f"{UNIT}.ipynb"
+    notebook = nbformat.read(source, as_version=4)
+    notebook.cells.append(new_code_cell("### BEGIN SOLUTION\n### END SOLUTION"))
+    nbformat.write(notebook, source)
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        course.grader("assign")
+    line, = caught.value.stderr.splitlines()
+    assert line.startswith("The notebooks of the last release are unchanged: nbgrader could not release")
+    assert "RuntimeError" in line
+    assert released.read_bytes() == before
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_every_solution_stands_between_its_marks(unit):
+    refuse_wrong_marks(Path(unit), solutions(unit))
 
 
 def test_the_example_says_what_it_could(course):

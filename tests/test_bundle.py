@@ -133,6 +133,7 @@ def test_its_first_unit_is_what_students_see_first(units, opened, example):
     readme = bundle.students_readme((ROOT / "grader" / "bundle" / "for_students.md").read_text(), course)
     assert f"opens JupyterLab at unit {opened[:2]}." in readme and f"`notebooks/{example}/{example}.ipynb`" in readme
     assert {*re.findall(r"\d\d_\w+", readme)} == {example}
+    assert ("twelve hours" in readme) == ("what the core path asks for" in readme) == (not units)
 
 
 def test_a_notebook_that_somebody_worked_in_is_refused(monkeypatch, tmp_path):

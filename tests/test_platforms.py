@@ -8,10 +8,12 @@ from subprocess import CalledProcessError
 
 import pytest
 
+from grader.course.folder import submission_in
 from grader.course.platforms import (
     BadTable,
     HandedIn,
     Mark,
+    copy_number,
     feedback_files,
     handed_in,
     marks_table,
@@ -44,9 +46,10 @@ GRADEBOOK = (
      HandedIn("1000001", "Ann Lee", "HW1_Dan.ipynb", "Ann Lee_1000001_assignsubmission_file_")),
     ("moodle", "Ann Lee_1000001_assignsubmission_onlinetext_/onlinetext.html", None), ("moodle", "index.html", None),
     ("canvas", "wangwei_5009_70001_01_collectives-1.ipynb",
-     HandedIn("5009", "wangwei", "01_collectives-1.ipynb", "wangwei_5009_70001_")),
+     HandedIn("5009", "wangwei", "01_collectives-1.ipynb", "wangwei_5009_70001_", number=70001)),
     ("canvas", "submissions/wangwei_LATE_5010_70002_My Copy.ipynb",
-     HandedIn("5010", "wangwei", "My Copy.ipynb", "wangwei_LATE_5010_70002_", late=True)),
+     HandedIn("5010", "wangwei", "My Copy.ipynb", "wangwei_LATE_5010_70002_", late=True,
+              number=70002)),
     ("canvas", "readme.txt", None), ("folder", "ann/work/x.ipynb", HandedIn("ann", "ann", "x.ipynb", "ann")),
     ("folder", "x.ipynb", None),
 ])
@@ -58,6 +61,22 @@ def test_a_path_says_whose_file_it_is(platform, path, found):
                                   "01_collectives_(12).ipynb"])
 def test_a_copy_s_number_is_no_part_of_its_name(file):
     assert without_copy_number(file) == "01_collectives.ipynb"
+
+
+@pytest.mark.parametrize("file, number", [
+    ("x.ipynb", 0), ("x (2).ipynb", 2), ("x-10.ipynb", 10), ("x_(12).ipynb", 12), ("01_collectives", 0)])
+def test_a_copy_s_number_is_a_number(file, number):
+    assert copy_number(file) == number
+
+
+@pytest.mark.parametrize("status, until", [
+    ("No submission - Extension granted until: Friday, 7 May 2027, 11:59 PM", datetime.datetime(2027, 5, 7, 21, 59)),
+    ("Submitted for grading - Extension granted until: Friday, 7 May 2027, 11:59 PM - Graded",
+     datetime.datetime(2027, 5, 7, 21, 59)),
+    ("Submitted for grading", None)])
+def test_moodle_s_worksheet_says_who_has_an_extension(status, until):
+    table = WORKSHEET.replace("Submitted for grading,", f'"{status}",')
+    assert roster("moodle", table, datetime.timezone(datetime.timedelta(hours=2)))[0].extension == until
 
 
 def test_who_takes_part_is_in_the_platform_s_own_table():
@@ -74,7 +93,9 @@ def test_who_takes_part_is_in_the_platform_s_own_table():
 
 def test_moodle_takes_its_worksheet_back_with_the_grade_alone_changed():
     text = marks_table("moodle", "01", [Mark("1000002", 17.5, 26)], WORKSHEET)
-    row, = csv.DictReader(io.StringIO(text))
+    assert text.startswith("\ufeffIdentifier")
+    assert marks_table("moodle", "01", [], WORKSHEET.removeprefix("\ufeff")).startswith("Identifier")
+    row, = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))
     before = list(csv.DictReader(io.StringIO(WORKSHEET.removeprefix("\ufeff"))))[1]
     assert row == before | {"Grade": "17.5"}
 
@@ -149,6 +170,72 @@ def test_whatever_files_are_called_each_student_s_newest_notebook_comes_first(co
         assert {("Jörg", "Müller"), ("Ann", "Lee")} <= {*names}
 
 
+@pytest.mark.parametrize("platform, older_first", [
+    ("moodle", ["a.ipynb", "a (1).ipynb", "a (2).ipynb", "a (10).ipynb"]),
+    ("moodle", ["a.ipynb", "a-2.ipynb", "a-10.ipynb"]),
+    ("canvas", ["99_b-3.ipynb", "101_a.ipynb"])])
+def test_of_files_of_one_time_the_last_copy_is_the_newest(course, tmp_path, platform, older_first):
+    start = "Di Roe_1000011_assignsubmission_file_/" if platform == "moodle" else "roedi_1000011_"
+    with zipfile.ZipFile(tmp_path / "one.zip", "w") as archive:
+        for name in older_first:
+            archive.writestr(zipfile.ZipInfo(start + name, (2027, 5, 3, 10, 0, 0)), name)
+    course.grader("collect", platform, str(tmp_path / "one.zip"), UNIT)
+    folder = course.root / "submitted" / "1000011" / UNIT
+    first, = folder.glob("[!e]*.ipynb")
+    assert first.read_text() == older_first[-1] and (folder / "earlier-1.ipynb").read_text() == older_first[-2]
+
+
+def test_a_student_s_own_names_of_her_files_are_kept(course, tmp_path):
+    start = "Ed Poe_1000012_assignsubmission_file_/"
+    course.grader("collect", "moodle", download(tmp_path, {
+        f"{start}HW1.ipynb": b"1", f"{start}a/HW1.ipynb": b"2", f"{start}{UNIT} (1).ipynb": b"3"}), UNIT)
+    submission = submission_in(course.root / "submitted" / "1000012" / UNIT, course.root, "1000012", UNIT)
+    assert submission.called(submission.path) == f"{UNIT} (1).ipynb" and submission.found == ()
+    assert submission.contents() == (b"3", (("HW1.ipynb", b"2"), ("HW1.ipynb (older)", b"1")))
+
+
+def test_a_download_of_another_unit_is_refused_before_anything_is_written(tmp_path):
+    course, other = Course(tmp_path / "course", UNIT, ["ring_time"]), "02_data_parallel"
+    Course(tmp_path / "other", other, ["average_gradients"])
+    (tmp_path / "other" / "notebooks" / other).rename(course.root / "notebooks" / other)
+    notebooks = {unit: (course.root / "notebooks" / unit / f"{unit}.ipynb").read_bytes() for unit in (UNIT, other)}
+    files = {f"S_{number}_assignsubmission_file_/x.ipynb": notebooks[unit]
+             for number, unit in enumerate((other, other, UNIT))}
+    arguments = ["collect", "moodle", download(tmp_path, files), UNIT]
+    with pytest.raises(CalledProcessError) as caught:
+        course.grader(*arguments)
+    assert caught.value.returncode == 2 and not (course.root / "submitted").exists()
+    assert f"2 of 3 students handed in the notebook of {other}, not of {UNIT}" in caught.value.stderr
+    assert "notebooks of 3 students" in course.grader(*arguments, "--yes")
+    assert "notebooks of 3 students" in course.grader("collect", "moodle", arguments[2], other, "--dry-run")
+
+
+def test_who_is_not_in_a_partial_download_has_not_lost_her_work(course, tmp_path):
+    (tmp_path / "worksheet.csv").write_text(WORKSHEET)
+    roster_of = ["--roster", str(tmp_path / "worksheet.csv")]
+    course.grader("collect", "moodle", download(tmp_path, {"Ann Lee_1000001_assignsubmission_file_/x.ipynb": b"1"}), UNIT,
+                  *roster_of)
+    printed = course.grader("collect", "moodle", download(tmp_path, {
+        "Müller, Jörg_1000002_assignsubmission_file_/x.ipynb": b"1"}), UNIT, *roster_of)
+    assert "Not in this download; what they handed in before is kept (1): Ann Lee" in printed
+    assert "Handed in nothing (1): Bo_Li" in printed
+
+
+def test_an_extension_on_the_platform_alone_is_told_with_the_line_for_it(tmp_path):
+    course = Course(tmp_path / "course", UNIT, ["ring_time"])
+    extended = "No submission - Extension granted until: Friday, 7 May 2027, 11:59 PM"
+    (tmp_path / "worksheet.csv").write_text(WORKSHEET.replace("No submission", f'"{extended}"'))
+    arguments = ["collect", "moodle", download(tmp_path, {"Ann Lee_1000001_assignsubmission_file_/x.ipynb": b"1"}), UNIT,
+                 "--roster", str(tmp_path / "worksheet.csv"), "--dry-run"]
+    text = f'timezone = "Europe/Berlin"\n[units.{UNIT}]\nexercises = ["ring_time"]\ndue = 2027-05-03\n[extensions]\n'
+    line = f'"bo@x.org" = {{ {UNIT} = 2027-05-07T23:59:00 }}\n'
+    (course.root / "course.toml").write_text(text)
+    course.grader("assign")
+    assert line in course.grader(*arguments)
+    (course.root / "course.toml").write_text(text + line)
+    assert "extensions that course.toml" not in course.grader(*arguments)
+
+
 def test_what_was_there_before_is_kept_beside(course, tmp_path):
     path = "Cy Moe_1000009_assignsubmission_file_/(1).ipynb"
     for content in (b"one", b"one", b"two"):
@@ -177,6 +264,11 @@ def test_handing_back_says_where_the_platform_has_other_points(course, tmp_path)
     (tmp_path / "worksheet.csv").write_text(WORKSHEET)
     (tmp_path / "gradebook.csv").write_text(GRADEBOOK.replace(",26,30", ",2,30"))
     printed = course.grader("handback", "moodle", UNIT, "--roster", str(tmp_path / "worksheet.csv"), "--dry-run")
+    assert "Allow updating records" not in printed
+    written = course.grader("handback", "moodle", UNIT, "--roster", str(tmp_path / "worksheet.csv"))
+    assert written.splitlines()[-1].startswith(
+        "When you upload marks of this unit again, tick *Allow updating records that have been modified more recently in "
+        "Moodle than in the spreadsheet*")  # Moodle's own words: ignoremodified in its assignfeedback_offline
     assert "The assignment has 26 points on Moodle, and the unit has 2. Set its *Maximum grade* to 2 in its" in printed
     arguments = ["handback", "canvas", UNIT, "--roster", str(tmp_path / "gradebook.csv"), "--dry-run", "--title"]
     assert "The assignment has" not in course.grader(*arguments, "Unit 01")

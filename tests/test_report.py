@@ -250,6 +250,20 @@ def test_marks_are_what_nbgrader_exports(folder, capsys):
     assert {row["assignment"] for row in rows.values()} == {UNIT} and rows["ann"]["timestamp"] == "2026-12-01 00:00:00"
 
 
+def test_marks_are_those_of_the_unit_s_own_students(folder):
+    folder.mark("ann", record({RING: "right"}))
+    with Gradebook(f"sqlite:///{folder.root / 'gradebook.db'}", "many-ranks-one-loss") as gradebook:
+        gradebook.add_assignment(UNIT, duedate="2027-01-01")
+        for student in ("ann", "bo@x.org", "1000009"):
+            gradebook.add_student(student)
+    kept = folder.root / "collected" / UNIT
+    kept.mkdir(parents=True)
+    (kept / "roster.csv").write_text("\ufeffIdentifier,Full name,Email address,Grade\nParticipant 1000002,Bo Li,bo@x.org,\n")
+    assert main(["report", UNIT]) == 0
+    with open(folder.file("marks.csv"), newline="", encoding="utf-8") as stream:
+        assert [row["student_id"] for row in csv.DictReader(stream)] == ["ann", "bo@x.org"]
+
+
 # ── hostile and odd content ──
 
 STRANGE = ["<script>", "<script>alert(1)<", "Zoë 李小龍", "=1+1",
@@ -416,6 +430,15 @@ def test_points_are_counted_into_none_part_and_all():
     one, = summarise(UNIT, [Submission(f"s{i}", "", {RING: o}) for i, o in enumerate(outcomes)]).tallies
     assert (one.none, one.part, one.full, one.histogram()) == (2, 4, 1, [2, 1, 1, 2, 1])
     assert one.mean == pytest.approx(13.9 / 7)
+
+
+def test_an_exercise_without_points_is_withdrawn_and_nobody_has_all_of_them():
+    outcome = read_outcome(RING, {"points": 0, "max_points": 0})
+    summary = summarise(UNIT, [Submission("ann", "", {RING: outcome})])
+    one, = summary.tallies
+    assert (one.none, one.part, one.full) == (0, 0, 0) and "withdrawn" in as_text(summary, 110)
+    picture = points_figure(UNIT, summary.tallies)
+    assert f"{RING}: withdrawn" in picture.words and ">withdrawn</td>" in page(summary, picture)
 
 
 def test_what_needs_a_look_is_sorted_by_kind_and_told_once():

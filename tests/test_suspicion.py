@@ -4,7 +4,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from grader.course.alarms import UNUSUAL, Alarm
+from grader.course.alarms import NO_PYTHON, UNUSUAL, Alarm
 from grader.course.suspicion import LINES_A_CELL, suspicions
 from tests.course import ROOT
 
@@ -115,3 +115,8 @@ def test_a_tag_on_a_marked_cell_is_told_and_on_another_is_not(tag):
              new_code_cell("pass", metadata={"tags": [tag]}), new_code_cell("pass", metadata={"tags": [tag], "nbgrader": 5})]
     alarm, = suspicions(new_notebook(cells=cells))
     assert alarm == Alarm(UNUSUAL, f"cell 1 (“pass”) has the tag {tag!r}", "ring_time_check")
+
+
+def test_a_slip_in_syntax_is_no_code_that_no_exercise_needs():
+    alarm, = suspicions(new_notebook(cells=[new_code_cell("def f(:")]))
+    assert alarm.kind == NO_PYTHON

@@ -129,10 +129,10 @@ def test_the_page_of_feedback_has_no_english_but_the_student_s():
     verdict, words = Markup("<b>判定</b>"), "x = 1  # all my own words"
     row = Row("reduce", "归约", "2", "4", "", verdict, words, ("well done, Ann",), by_hand=True)
     page = {"unit": "u", "title": "t", "student": "ann", "name": "Ann Lee", "rows": [row], "total": "2", "most": "4",
-            "penalty": "1"}
+            "penalty": "1", "late": "2 days × 10 %"}
     with speaking("zh"):
         text = fill_in(student_page.__file__, remarks=[feedback.sentence("nothing is written in it")], **page)
-    assert '<html lang="zh">' in text and "里面什么也没有写。" in text
+    assert '<html lang="zh">' in text and "里面什么也没有写。" in text and "：2 天 × 10 %。" in text
     body = re.sub("<[^>]*>", " ", text.partition("<main>")[2])
     assert english_in(body) == ["Ann Lee", "well done", "all my own words"]
     assert '<html lang="en">' in fill_in(student_page.__file__, remarks=[], **page)

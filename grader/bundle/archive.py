@@ -27,6 +27,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TOP = "many-ranks-one-loss"
 OPENED = "00_start_here"  # where our own Makefile opens JupyterLab
 EXAMPLE = "01_collectives"  # a unit that the students' README names
+CORE_PATH, ASSIGNED = "what the core path asks for", "what your instructor assigns"  # in the students' README
+HOURS = " Through all units it takes about twelve hours."
 PAGES = ("docs/glossary.md", "docs/notation.md", "docs/planner_accuracy.md")  # that notebooks link to
 LAB_CONFIG = [f"tools/labconfig/{name}.json" for name in ("page_config", "default_setting_overrides", "first_look")]
 TARGETS = ("help", "lab", "clean")
@@ -87,7 +89,14 @@ def students_environment(environment: str) -> str:
 
 
 def students_readme(text: str, course: CourseFile | None = None) -> str:
-    """It names the archive's first unit where JupyterLab opens, and a unit of the archive as an example."""
+    """It names the archive's first unit where JupyterLab opens, and a unit of the archive as an example.
+
+    What it says of the core path holds for the whole course; an instructor's own says what it assigns.
+    """
+    if course:
+        text = text.replace(CORE_PATH, ASSIGNED)
+    if course and not course.units.keys() >= {*UNITS}:
+        text = text.replace(HOURS, "")
     example = EXAMPLE if _has(course, EXAMPLE) else first_unit(course)
     return text.replace("at unit 00", f"at unit {first_unit(course)[:2]}").replace(EXAMPLE, example)
 

@@ -5,8 +5,8 @@ try_one: tries one.
 
 A course of one's own: course_file: what course.toml says. assigning: a unit's notebook as it assigns it. assign: makes them,
 and says what it asks for. changed: and what is otherwise than last time. late: what being late costs. collect: in from a
-platform. handback: back to it. platforms: their names of files, and their tables. student_page: what a student gets back.
-requests: what she asks to have looked at again.
+platform. handback: back to it. points: by hand. platforms: their names of files, and their tables. student_page: what a
+student gets back. requests: what she asks to have looked at again.
 
 Folders: folder: who handed what in. files: opens what students handed in. export: marks as CSV. shown: names of others, made
 harmless.

@@ -1,7 +1,6 @@
 """Make students' notebooks as course.toml assigns them, after saying what they get and what is otherwise than before."""
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from grader.course.assigning import assigned, graded, local
 from grader.course.changed import changes, exercise_changes, total_change
 from grader.course.course_file import NAME, Assigned, BadCourseFile, CourseFile, course_if_any, course_in
 from grader.course.folder import Course
+from grader.course.release import CannotRelease, refuse_wrong_marks, release
 from grader.exercises import EXERCISES
 
 SOURCES, RELEASED = "assigned/solutions", "assigned/notebooks"  # where nbgrader's configuration looks, with a course.toml
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         lines = [line for unit, notebook in shaped.items() for line in preview(course, course.units[unit], notebook)]
         lines += _since_last_time(root, course, shaped)
         _refuse_lost_marks(folder, shaped)
-    except BadCourseFile as error:
+    except (BadCourseFile, CannotRelease) as error:
         print(f"Nothing was changed: {error}", file=sys.stderr)
         return 2
     print("\n".join(lines))
@@ -45,11 +45,12 @@ def run(arguments: argparse.Namespace) -> int:
         file = root / SOURCES / unit / f"{unit}.ipynb"
         file.parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(notebook, file)
-        command = [sys.executable, "-m", "nbgrader", "generate_assignment", unit, "--force", "--create"]
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-        if done.returncode:
-            print(f"nbgrader could not release {unit}:\n{done.stderr}", file=sys.stderr)
-            return 1
+    try:
+        release(root, list(shaped), RELEASED)
+    except CannotRelease as error:
+        print(f"The notebooks of the last release are unchanged: {error}", file=sys.stderr)
+        return 1
+    for unit in shaped:
         with folder.gradebook() as gradebook:  # where nbgrader's own steps and formgrader look for it
             gradebook.update_or_create_assignment(unit, duedate=course.units[unit].due)
         print(f"{RELEASED}/{unit}")
@@ -95,7 +96,11 @@ def _released(root: Path, unit: str) -> dict[str, float] | None:
 
 
 def _solutions(root: Path, unit: str) -> NotebookNode:
-    return nbformat.read(root / "solutions" / unit / f"{unit}.ipynb", as_version=4)
+    """Raises: CannotRelease."""
+    file = Path("solutions", unit, f"{unit}.ipynb")
+    notebook = nbformat.read(root / file, as_version=4)
+    refuse_wrong_marks(file, notebook)
+    return notebook
 
 
 def _refuse_lost_marks(folder: Course, shaped: dict[str, NotebookNode]) -> None:

@@ -59,6 +59,8 @@ def in_words(unit: Assigned, course: CourseFile, contracts: Sequence) -> str:
     left = len(contracts) - len(asked)
     others = f"\n\nThe unit's other {_exercises(left)} {'is' if left == 1 else 'are'} {rest}." if left else ""
     where = course.title or "this course"
+    if not asked:
+        return f"**In {where}, this unit is not marked.** Its exercises are {rest.removesuffix(', and not marked')}."
     return (f"**Assigned in {where}:** {_exercises(len(asked))}, about {minutes} minutes of writing.{due}\n\n"
             f"| exercise | minutes | points |\n|---|---|---|\n{rows}{others}")
 

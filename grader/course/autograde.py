@@ -43,7 +43,7 @@ class MarkExercises(NbGraderPreprocessor):
         content, others = submission.contents()
         released = Path(course.format_path(course.release_directory, ".", unit), f"{name}.ipynb")
         marked, record = mark_within_limits(content, as_released(released), self.unsafe, others=others,
-                                            found=submission.found)
+                                            found=submission.found, called=submission.called(submission.path))
         for remark in dict.fromkeys([*record["remarks"], *(alarm["text"] for alarm in record["alarms"])]):
             self.log.warning("%s: %s", plain(student), plain(remark))
         record_file = Path(course.format_path(course.autograded_directory, student, unit), f"{name}.marks.json")

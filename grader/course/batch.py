@@ -299,7 +299,8 @@ def _tasks(jobs: list[Job], work: Work, bar: tqdm) -> Iterator[pool.Task]:
         with work.only(job.submission, "could not be read"):
             content, others = job.submission.contents()
             name = job, _digest(job.submission, content, others, job.released)
-            task = pool.Task(name, content, job.released, others, job.submission.found, job.again)
+            task = pool.Task(name, content, job.released, others, job.submission.found, job.again,
+                             job.submission.called(job.submission.path))
         if task:
             yield task
         else:

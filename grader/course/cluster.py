@@ -27,12 +27,12 @@ class ClusterError(RuntimeError):
 
 
 def mark_here(submitted: bytes, released: bytes, code: str, unsafe: bool, others: Sequence[tuple[str, bytes]] = (),
-              found: Sequence[str] = (), again: Again = ANEW) -> "Marked":
+              found: Sequence[str] = (), again: Again = ANEW, called: str = "") -> "Marked":
     """The task itself: a pure function, run by a worker."""
     if code_digest() != code:
         raise ClusterError(f"the worker's course ({ROOT}) is not of the same version as the one that sends: install "
                            "the same one on every worker")
-    return mark_within_limits(submitted, released, unsafe, others=others, found=found, again=again)
+    return mark_within_limits(submitted, released, unsafe, others=others, found=found, again=again, called=called)
 
 
 @contextlib.contextmanager
@@ -77,7 +77,7 @@ class Cluster:
                     return
                 with warnings.catch_warnings(action="ignore", category=UserWarning):  # Dask's advice on large files
                     future = self._client.submit(mark_here, task.submitted, task.released, code, unsafe, task.others,
-                                                 task.found, task.again, pure=False)
+                                                 task.found, task.again, task.called, pure=False)
                 names[future.key] = task.name
                 running.add(future)
 

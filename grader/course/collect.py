@@ -11,18 +11,33 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+import nbformat
+
+from grader.course.assigning import graded
 from grader.course.course_file import BadCourseFile, CourseFile, course_if_any
-from grader.course.folder import COLLECTED, MOST_OTHERS, OWN_FILES, PLACES, TIMESTAMP, Course, CourseError
-from grader.course.platforms import PLATFORMS, BadTable, HandedIn, Student, handed_in, roster, without_copy_number
+from grader.course.folder import COLLECTED, MOST_OTHERS, NAMES, OWN_FILES, PLACES, TIMESTAMP, Course, CourseError
+from grader.course.handed_in import another_unit
+from grader.course.platforms import (
+    PLATFORMS,
+    BadTable,
+    HandedIn,
+    Student,
+    copy_number,
+    handed_in,
+    roster,
+    without_copy_number,
+)
 from grader.course.reading import MAX_BYTES
+from grader.course.reading import read as notebook_of
 from grader.course.shown import plain
 
 REPLACED = "replaced"  # what stood in submitted/ before, in the unit's folder in COLLECTED
+UNREADABLE = (OSError, ValueError, RuntimeError, EOFError, zlib.error, zipfile.BadZipFile)
 SHOWN = 12
 LONGEST_NAME = 60
 A_SECOND = datetime.timedelta(seconds=1)
@@ -35,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--roster", type=Path, metavar="FILE.csv",
                         help="who takes part: Moodle's grading worksheet, Canvas's gradebook, or a table id,name,email")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be taken in")
+    parser.add_argument("--yes", action="store_true", help="take it in even if most of it is another unit's notebook")
 
 
 @dataclass(frozen=True)
@@ -78,19 +94,23 @@ def run(arguments: argparse.Namespace) -> int:
                               f"{', '.join(course.units('release_directory')) or 'none yet'}")
             assigned = course_if_any(course.root) or CourseFile()
             files, odd = _files(arguments.platform, arguments.download, opened)
-            text = arguments.roster.read_text(encoding="utf-8-sig") if arguments.roster else ""
+            text = arguments.roster.read_text(encoding="utf-8") if arguments.roster else ""
             students = {student.id: student for student in roster(arguments.platform, text, assigned.zone)} if text else {}
             works = _by_student(files, students)
             if not works:
                 raise Refused(f"{arguments.download} holds no notebook that {arguments.platform} would have collected" + (
                     f"; it holds {', '.join(odd[:SHOWN])}" if odd else ""))
+            if not arguments.yes:
+                _refuse_another_unit(course, arguments.unit, works)
+            before = course.folders("submitted_directory", unit=arguments.unit).keys()
         except (Refused, BadTable, BadCourseFile, CourseError, OSError, zipfile.BadZipFile, UnicodeDecodeError) as error:
             print(f"Nothing was taken in: {plain(str(error))}", file=sys.stderr)
             return 2
         if not arguments.dry_run:
             odd += [problem for work in works if (problem := _keep(course, arguments.unit, work, assigned))]
             _keep_for_handing_back(course, arguments, works, text)
-        print("\n".join(_in_words(arguments.unit, works, students, odd, assigned)))
+        print("\n".join(_in_words(arguments.unit, works, students, before, odd, assigned)))
+        print("".join(f"{line}\n" for line in _extensions(arguments.unit, students.values(), assigned)), end="")
         if not text and arguments.platform != "folder":
             print(f"Without the table of students (--roster) they are known by {arguments.platform.capitalize()}'s numbers, "
                   f"another time perhaps by e-mail ({len(works)}): {'; '.join(map(str, works))}")
@@ -136,27 +156,51 @@ def _changed(entry: zipfile.ZipInfo) -> float:
 
 
 def _by_student(files: list[File], students: dict[str, Student]) -> list[Work]:
-    """Each student's, the newest first; of those of one time the later copy.
-
-    Moodle's numbers are those of one assignment, so whoever's e-mail is known is known by that in the gradebook.
-    """
+    """Each student's, the newest first; of those of one time the later copy."""
     of: dict[str, list[File]] = defaultdict(list)
     for file in files:
         of[file.of.id].append(file)
     works = []
     for number, own in sorted(of.items()):
         student = students.get(number)
-        newest_first = sorted(own, key=lambda file: (file.changed, file.of.file), reverse=True)
-        known = student is not None and "@" in student.email and "/" not in student.email
-        works.append(Work(student.email if known else number, newest_first, student))
+        newest_first = sorted(own, key=_age, reverse=True)
+        works.append(Work(student.key if student else number, newest_first, student))
     return works
 
 
-def _in_words(unit: str, works: list[Work], students: dict[str, Student], odd: list[str],
+def _age(file: File) -> tuple:
+    """What is larger for a newer file of one student."""
+    return file.changed, file.of.number, copy_number(file.of.file), file.of.file
+
+
+def _refuse_another_unit(course: Course, unit: str, works: list[Work]) -> None:
+    """Raises: Refused, if most students handed in the notebook of another unit that was released."""
+    released = {known: nbformat.read(course.released_notebook(known), as_version=4)
+                for known in course.units("release_directory")}
+    units = {name: known for known, notebook in released.items() for name in graded(notebook)}
+    found = Counter(another_unit(notebook_of(_content(work.files[0]))[0], released[unit], units) for work in works)
+    other, number = found.most_common(1)[0]
+    if other and 2 * number > len(works):
+        raise Refused(f"{number} of {len(works)} students handed in the notebook of {other}, not of {unit}. Name the unit "
+                      "to which this download belongs, or add --yes to take it in all the same")
+
+
+def _content(file: File) -> bytes:
+    """Nothing, if it cannot be read: that is said when it is kept."""
+    try:
+        return file.read()
+    except UNREADABLE:
+        return b""
+
+
+def _in_words(unit: str, works: list[Work], students: dict[str, Student], before: Collection[str], odd: list[str],
               assigned: CourseFile) -> Iterator[str]:
-    """What an instructor should know, line by line."""
+    """What an instructor should know, line by line. before: students whose work is there already."""
     yield f"{unit}: notebooks of {len(works)} student{'' if len(works) == 1 else 's'}."
-    there, known = {work.of.id for work in works}, {work.key for work in works} | {work.of.id for work in works} | {
+    there = {work.of.id for work in works}
+    missing = {student.id: plain(student.name) for student in students.values() if student.id not in there}
+    kept = {number for number in missing if {number, students[number].key} & set(before)}
+    known = {work.key for work in works} | {work.of.id for work in works} | {
         name for student in students.values() for name in (student.id, student.email)}
     unread = [f"{plain(student.name)} ({plain(student.said)})" for student in students.values()
               if student.said and student.when is None]
@@ -165,12 +209,32 @@ def _in_words(unit: str, works: list[Work], students: dict[str, Student], odd: l
                 f"{work} ({plain(work.of.file)} of {len(work.files)})" for work in works if len(work.files) > 1]),
             ("Late", [f"{work} ({how})" for work in works if (how := _late(work, assigned, unit))]),
             ("Times that were not understood, and so are not counted as late", unread),
-            ("Handed in nothing", [plain(student.name) for student in students.values() if student.id not in there]),
+            ("Handed in nothing", [name for number, name in missing.items() if number not in kept]),
+            ("Not in this download; what they handed in before is kept", [missing[number] for number in missing
+                                                                          if number in kept]),
             ("Extensions for names that nobody here has", [plain(name) for name, of in assigned.extensions
                                            if of == unit and name not in known]),
             ("Not taken in", odd)):
         if names:
             yield f"{words} ({len(names)}): {'; '.join(names)}"
+
+
+def _extensions(unit: str, students: Iterable[Student], assigned: CourseFile) -> Iterator[str]:
+    """The platform's extensions that course.toml does not have, as lines for it."""
+    missing = [student for student in students if student.extension and not any(
+        (name, unit) in assigned.extensions for name in (student.id, student.email))]
+    if missing and assigned.due(unit):
+        yield (f"The platform has extensions that course.toml does not have ({len(missing)}). To grant them here too, put "
+               "these lines below its [extensions], each in place of a line for the same student:")
+        for student in missing:
+            own = {of: until for (name, of), until in assigned.extensions.items() if name in (student.id, student.email)}
+            times = ", ".join(f"{of} = {_local(until, assigned)}" for of, until in (own | {unit: student.extension}).items())
+            yield f'"{student.key}" = {{ {times} }}'
+
+
+def _local(when: datetime.datetime, assigned: CourseFile) -> str:
+    """A time (in UTC) as course.toml has it."""
+    return f"{when.replace(tzinfo=datetime.UTC).astimezone(assigned.zone):%Y-%m-%dT%H:%M:%S}"
 
 
 def _due(work: Work, assigned: CourseFile, unit: str) -> datetime.datetime | None:
@@ -211,22 +275,33 @@ def _keep(course: Course, unit: str, work: Work, assigned: CourseFile) -> str:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".collect-") as made:
         new = Path(made) / unit
         new.mkdir()
+        own_names: dict[str, str] = {}
         try:
             for number, file in enumerate(work.files[:1 + MOST_OTHERS]):
                 path = new / (_short(without_copy_number(plain(file.of.file)), unit) if number == 0
                               else f"earlier-{number}.ipynb")
                 path.write_bytes(file.read())
                 os.utime(path, (file.changed, file.changed))
-        except (OSError, ValueError, RuntimeError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+                own_names[path.name] = _another_name(plain(file.of.file), own_names.values())
+        except UNREADABLE as error:
             return f"{work}: {plain(file.of.file)} cannot be read ({type(error).__name__}: {error!s:.100})"
         if when := _when(work, assigned, unit):
             (new / TIMESTAMP).write_text(f"{when:%Y-%m-%d %H:%M:%S} UTC\n")
+        if len(own_names) > 1:
+            (new / NAMES).write_text(json.dumps(own_names, indent=1), encoding="utf-8")
         if folder.exists():
             _set_aside(course, unit, work, folder, new)
         os.replace(new, folder)
     with course.gradebook() as gradebook:
         gradebook.update_or_create_student(work.key, **_facts(work))
     return ""
+
+
+def _another_name(name: str, known: Collection[str]) -> str:
+    """The student's name of a file, where it is not another file's too."""
+    while name in known:
+        name += " (older)"
+    return name
 
 
 def _short(name: str, unit: str) -> str:

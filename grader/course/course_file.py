@@ -47,9 +47,13 @@ class LateRule:
     percent_a_day: float = 0.0
     most_days: float = float("inf")
 
+    def days(self, late: datetime.timedelta) -> int:
+        """How many days have begun."""
+        return -(-late // datetime.timedelta(days=1))
+
     def penalty(self, points: float, late: datetime.timedelta) -> float:
         """Points to take off, at most all of them."""
-        days = -(-late // datetime.timedelta(days=1))
+        days = self.days(late)
         if days <= 0:
             return 0.0
         return points if days > self.most_days else min(points, points * self.percent_a_day / 100 * days)

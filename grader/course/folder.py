@@ -7,8 +7,8 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nbgrader.api import Gradebook
@@ -17,7 +17,7 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
 from grader.course import files
-from grader.course.alarms import RENAMED
+from grader.course.alarms import renamed
 from grader.course.files import BadFile
 from grader.course.reading import MAX_BYTES
 from grader.course.release import worked_in
@@ -26,6 +26,7 @@ from grader.course.shown import plain
 TIMESTAMP = "timestamp.txt"
 TIMESTAMP_BYTES = 1 << 10
 MOST_OTHERS, NAMED = 3, 10
+NAMES, NAMES_BYTES = "names.json", 1 << 14  # beside what was collected: file -> what the student called it
 COLLECTED, PLACES = "collected", "places.json"  # beside submitted/: of each unit, what came from a platform, by student
 OWN_FILES = (".", "__MACOSX", "Thumbs.db", "desktop.ini")  # how names begin that systems put everywhere
 
@@ -39,7 +40,8 @@ class Submission:
     """What one student handed in for a unit. No link below `root` is followed.
 
     path: the notebook that is marked first. others: the other notebooks beside it, the newest first, and not all if there
-    are many. found: what a person should know of the files. handed_in: when, if that is known.
+    are many. found: what a person should know of the files. handed_in: when, if that is known. own_names: of files, where
+    the student called them otherwise.
     """
 
     student: str
@@ -49,6 +51,7 @@ class Submission:
     others: tuple[Path, ...] = ()
     found: tuple[str, ...] = ()
     handed_in: datetime.datetime | None = None
+    own_names: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.student}/{self.unit}"
@@ -56,7 +59,11 @@ class Submission:
     def contents(self) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:
         """(the notebook that is marked first, (name, content) of each other one)  Raises: BadFile."""
         return (files.read(self.path, self.root, MAX_BYTES),
-                tuple((plain(path.name), files.read(path, self.root, MAX_BYTES)) for path in self.others))
+                tuple((self.called(path), files.read(path, self.root, MAX_BYTES)) for path in self.others))
+
+    def called(self, path: Path) -> str:
+        """What the student called one of these files."""
+        return plain(self.own_names.get(path.name, path.name))
 
 
 class Course:
@@ -71,6 +78,11 @@ class Course:
             self.config.CourseDirectory.db_url = db_url
         self.directory = CourseDirectory(config=self.config)
         self.root, self.db_url = Path(self.directory.root), self.directory.db_url
+
+    @property
+    def has_gradebook(self) -> bool:
+        """Whether there is one, as far as that can be told without making one."""
+        return not self.db_url.startswith("sqlite:///") or Path(self.db_url.removeprefix("sqlite:///")).is_file()
 
     def gradebook(self) -> Gradebook:
         """To be used in a `with`."""
@@ -205,9 +217,8 @@ def submission_in(folder: Path, root: Path, student: str, unit: str) -> Submissi
     newest_first = sorted(sizes, key=lambda entry: (-entry.changed_ns, entry.name))
     first = min(newest_first, key=lambda entry: (entry.name != name, _letters(unit) not in _letters(entry.name)))
     others = [entry for entry in newest_first if entry is not first]
-    if first.name != name:
-        taken = f": of the {len(sizes)} notebooks there this one was taken" if others else ""
-        found.insert(0, f"{RENAMED} {plain(first.name)}, not {name}{taken}")
+    if first.name != name and not others:
+        found.insert(0, renamed(plain(first.name)))
     if first.names > 1:
         found.append("the file has another name on this disk too (a hard link): see whose it is")
     read, room = [], MAX_BYTES - sizes[first]
@@ -215,12 +226,19 @@ def submission_in(folder: Path, root: Path, student: str, unit: str) -> Submissi
         if len(read) < MOST_OTHERS and sizes[entry] <= room:
             read.append(entry)
             room -= sizes[entry]
-    if others:
-        found.append(f"also handed in: {_listed([entry.name for entry in others])}"
-                     + (f" (of these {len(others) - len(read)} were not read)" if len(read) < len(others) else ""))
+    if unread := [entry.name for entry in others if entry not in read]:
+        found.append(f"further notebooks were handed in and not read: {_listed(unread)}")
     when, remark = time_of(folder, root)
     return Submission(student, unit, root, folder / first.name, tuple(folder / entry.name for entry in read),
-                      (*found, *([remark] if remark else [])), when)
+                      (*found, *([remark] if remark else [])), when, _own_names(folder, root))
+
+
+def _own_names(folder: Path, root: Path) -> dict[str, str]:
+    try:
+        names = json.loads(files.read(folder / NAMES, root, NAMES_BYTES))
+    except (BadFile, ValueError, RecursionError):
+        return {}
+    return {file: name for file, name in names.items() if isinstance(name, str)} if isinstance(names, dict) else {}
 
 
 def students_root(directory: CourseDirectory, unit: str) -> Path:

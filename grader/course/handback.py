@@ -19,6 +19,8 @@ HANDED_BACK = "handed_back"
 MAXIMUM = {"moodle": "Set its *Maximum grade* to {most} in its settings on Moodle, without rescaling grades, before you "
                      "upload the marks.",
            "canvas": "Set its *Points* to {most} on Canvas before you import the marks."}
+SECOND_UPLOAD = ("When you upload marks of this unit again, tick *Allow updating records that have been modified more "
+                 "recently in Moodle than in the spreadsheet*, because Moodle otherwise leaves its newer grades alone.")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,6 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
             for path, content in feedback_files(arguments.platform, marks):
                 archive.writestr(path, content)
         print(f"{folder / 'marks.csv'}\n{folder / 'feedback.zip'}")
+        if arguments.platform == "moodle":
+            print(SECOND_UPLOAD)
     return 0
 
 

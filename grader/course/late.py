@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from nbformat import NotebookNode
-from nbgrader.api import Gradebook
+from nbgrader.api import Gradebook, SubmittedAssignment
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.plugins import BasePlugin
 from nbgrader.preprocessors import AssignLatePenalties
@@ -49,6 +49,22 @@ def extend(gradebook: Gradebook, course: CourseFile, student: str, unit: str, nu
 def _number(folder: Course, unit: str, student: str) -> str:
     """The platform's, of whoever was collected from one."""
     return folder.places(unit).get(student, {}).get("id", "")
+
+
+def how_late(course: CourseFile | None, submission: SubmittedAssignment) -> str:
+    """How its penalty comes about by course.toml, such as "2 days × 10 %"; "" where there is none."""
+    if course is None or not submission.late_submission_penalty:
+        return ""
+    days = course.late.days(timedelta(seconds=submission.total_seconds_late))
+    if days > course.late.most_days:
+        return f"more than {course.late.most_days:g} days late"
+    return f"{days} day{'' if days == 1 else 's'} × {course.late.percent_a_day:g} %"
+
+
+def penalty_in_words(course: CourseFile | None, submission: SubmittedAssignment) -> str:
+    """How many points it costs, and by which rule, if that is known."""
+    points, how = round(submission.late_submission_penalty, 2), how_late(course, submission)
+    return f"{points:g} points off for being late: {how}" if how else f"{points:g} points off for being late"
 
 
 def enter_penalty(folder: Course, student: str, unit: str) -> tuple[float, float]:

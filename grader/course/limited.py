@@ -37,21 +37,21 @@ class Limits:
 
 def mark_within_limits(submitted: bytes, released: bytes, unsafe: bool = False, limits: Limits = Limits(), *,
                        others: Sequence[tuple[str, bytes]] = (), found: Sequence[str] = (),
-                       again: Again = ANEW) -> "Marked":
+                       again: Again = ANEW, called: str = "") -> "Marked":
     """As mark_submission; where it does not come to an end within its limits, nothing is earned, with the reason.
 
     Raises: NoSandbox, and whatever else mark_submission raises.
     """
-    return Marking(submitted, released, unsafe, others, found, again, limits).result()
+    return Marking(submitted, released, unsafe, others, found, again, limits, called).result()
 
 
 class Marking:
     """One that has begun. Another thread than the one that waits for its result may end it."""
 
     def __init__(self, submitted: bytes, released: bytes, unsafe: bool = False, others: Sequence[tuple[str, bytes]] = (),
-                 found: Sequence[str] = (), again: Again = ANEW, limits: Limits = Limits()):
+                 found: Sequence[str] = (), again: Again = ANEW, limits: Limits = Limits(), called: str = ""):
         self._released, self._found, self._limits = released, found, limits
-        self._options = {"unsafe": unsafe, "others": others, "found": found, "again": again}
+        self._options = {"unsafe": unsafe, "others": others, "found": found, "again": again, "called": called}
         self._submitted = submitted
         self._near, far = Pipe()
         with far:

@@ -10,6 +10,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import nbformat
@@ -103,13 +104,14 @@ class Marks:
 
 def mark_notebook(notebook: NotebookNode, unsafe: bool = False,
                   known: Mapping[str, Exercise] = EXERCISES, orders: Sequence[Sequence[Step]] = (),
-                  again: Again = ANEW) -> Marks:
+                  again: Again = ANEW, lost: Mapping[str, str] = MappingProxyType({})) -> Marks:
     """Judge every exercise that `notebook` has a check cell for, and put the verdicts into those cells' outputs.
 
     unsafe: without a sandbox, on the caller's own risk. known: the exercises that check cells may name. orders: in which its
     cells can be run, the likeliest first, see grader.course.splice; from top to bottom unless given. For exercises that do
     not earn everything, other versions of their functions and other orders are tried, and the best counts. again: which
-    exercises, and what their cases are drawn from, if not all from a fresh number; that is recorded.
+    exercises, and what their cases are drawn from, if not all from a fresh number; that is recorded. lost: exercises that
+    the file has nothing of, and why.
     Raises: NoSandbox.
     """
     if not unsafe:
@@ -120,7 +122,8 @@ def mark_notebook(notebook: NotebookNode, unsafe: bool = False,
                  if is_check(cell) and (name := exercise_of(cell)) in known and again.asks_for(name)]
     trying = Trying(marks, unsafe)
     for number, steps in enumerate(orders or [steps_of(notebook)]):
-        lacking = [exercise for exercise in exercises if exercise.max_points and not trying.is_full(exercise)]
+        lacking = [exercise for exercise in exercises if exercise.max_points and exercise.id not in lost
+                   and not trying.is_full(exercise)]
         if lacking:
             ran = run_cells(steps, lacking, unsafe)
             marks.note_cells(ran)
@@ -128,8 +131,8 @@ def mark_notebook(notebook: NotebookNode, unsafe: bool = False,
                 _show_outputs(notebook, steps, ran.files, marks)
             trying.try_on(lacking, ran, "" if number == 0 else "its cells run in the order in which they were handed in")
     for exercise in exercises:
-        withdrawn = Verdict.without_evidence(exercise, WITHDRAWN)
-        verdict = marks.verdicts[exercise.id] = trying.best.get(exercise.id, withdrawn)
+        untried = Verdict.without_evidence(exercise, lost.get(exercise.id, WITHDRAWN))
+        verdict = marks.verdicts[exercise.id] = trying.best.get(exercise.id, untried)
         for demand_id, (kind, words) in FOR_A_PERSON.items():
             details = [demand.detail for case in verdict.cases for demand in case.demands
                        if demand.id == demand_id and not demand.met]
@@ -153,22 +156,24 @@ def _show_verdicts(notebook: NotebookNode, marks: Marks) -> None:
 
 def mark_submission(submitted: bytes, released: bytes, unsafe: bool = False,
                     known: Mapping[str, Exercise] = EXERCISES, others: Sequence[tuple[str, bytes]] = (),
-                    found: Sequence[str] = (), again: Again = ANEW) -> Marked:
+                    found: Sequence[str] = (), again: Again = ANEW, called: str = "") -> Marked:
     """(the marked notebook, the record) of a submitted file, whatever is in it, against the released one.
 
     others: (name, content) of further notebooks that were handed in with it, the newest first; of several with work in
-    them, the best counts. found: what was odd about the files, in words. again: as mark_notebook's.
+    them, the best counts. found: what was odd about the files, in words. again: as mark_notebook's. called: what the student
+    called the submitted file.
     A pure function but for a fresh seed: it needs no folder and no gradebook.  Raises: NoSandbox.
     """
     release = nbformat.reads(released.decode(), as_version=4)
     known = with_points_of(release, known)
-    handed_in = read_all(submitted, others, release, {exercise.id: exercise.unit for exercise in EXERCISES.values()})
+    handed_in = read_all(submitted, others, release, {exercise.id: exercise.unit for exercise in EXERCISES.values()},
+                         called)
     marked: list[tuple[HandedIn, Marks]] = []
     for one in [one for one in handed_in if one.name == again.counts] or to_be_marked(handed_in):
         if one.nothing_of_the_unit:
             marks = _nothing_to_judge(one, known)
         else:
-            marks = mark_notebook(one.spliced.notebook, unsafe, known, one.spliced.orders, again)
+            marks = mark_notebook(one.spliced.notebook, unsafe, known, one.spliced.orders, again, one.lost)
         marked.append((one, marks))
         if all(verdict.passed or not verdict.max_points for verdict in marks.verdicts.values()):
             break

@@ -1,7 +1,7 @@
 """How learning platforms name what students hand in, and the tables that they give out and take back.
 
 Moodle: "Ann Lee_1234567_assignsubmission_file_" (a folder, or the beginning of a file's name) with the participant's number;
-its grading worksheet has who takes part, when each handed in, and a column for the grade.
+its grading worksheet has who takes part, when each handed in, who has an extension, and a column for the grade.
 Canvas: "leeann_LATE_12345_67890_01_collectives-1.ipynb": a name, whether late, the student's number, the file's number; its
 gradebook has a row for each student, and under the header a row with the points possible.
 A folder: one for each student, whatever is in it.
@@ -19,7 +19,8 @@ from pathlib import PurePosixPath
 PLATFORMS = ("moodle", "canvas", "folder")
 MOODLE = re.compile(r"(?P<name>[^_/]+)_(?P<id>\d+)_assignsubmission_(?P<plugin>[a-z]+)_?/?(?P<file>.*)", re.S)
 CANVAS = re.compile(r"(?P<name>[^_/]*)_(?P<late>LATE_)?(?P<id>\d+)_(?P<attachment>\d+)_(?P<file>.+)", re.S)
-COPY = re.compile(r"[\s_-]*(?:\(\d+\)|-\d+)$")
+COPY = re.compile(r"[\s_-]*(?:\((?P<in_brackets>\d+)\)|-(?P<behind>\d+))$")
+EXTENSION = re.compile(r"Extension granted until:?\s*(?P<when>.*?)(?: - |$)")  # in the column Status of Moodle's worksheet
 HIDDEN = (".", "__MACOSX")
 TEST_STUDENT = "Student, Test"  # Canvas's own, whom an instructor can be to see what students see
 IN_ENGLISH = (". Moodle writes the worksheet in the language of your account: switch Moodle to English, and download the "
@@ -37,7 +38,7 @@ class HandedIn:
     """A file of one student in a platform's download.
 
     id: the platform's number, or the folder's name; place: the part of the path that the platform takes back; file: what
-    the student called it; late: as the platform says in the name.
+    the student called it; late: as the platform says in the name; number: the platform's of the file, 0 if it has none.
     """
 
     id: str
@@ -45,18 +46,25 @@ class HandedIn:
     file: str
     place: str
     late: bool = False
+    number: int = 0
 
 
 @dataclass(frozen=True)
 class Student:
     """Somebody who takes part. id: the platform's number; when: of the last handing in, in UTC, if that is known; said: the
-    time in the platform's words."""
+    time in the platform's words; extension: until when she may hand in by the platform, in UTC."""
 
     id: str
     name: str
     email: str = ""
     when: datetime.datetime | None = None
     said: str = ""
+    extension: datetime.datetime | None = None
+
+    @property
+    def key(self) -> str:
+        """Whom the gradebook knows her as: her e-mail, because Moodle's numbers are those of one assignment."""
+        return self.email if "@" in self.email and "/" not in self.email else self.id
 
 
 def handed_in(platform: str, path: str) -> HandedIn | None:
@@ -73,7 +81,8 @@ def handed_in(platform: str, path: str) -> HandedIn | None:
     elif platform == "canvas":
         if found := CANVAS.fullmatch(parts[-1]):
             place = f"{found['name']}_{found['late'] or ''}{found['id']}_{found['attachment']}_"
-            return HandedIn(found["id"], found["name"], found["file"], place, bool(found["late"]))
+            return HandedIn(found["id"], found["name"], found["file"], place, bool(found["late"]),
+                            int(found["attachment"]))
     elif len(parts) >= 2:
         return HandedIn(parts[0], parts[0], parts[-1], parts[0])
     return None
@@ -83,6 +92,12 @@ def without_copy_number(file: str) -> str:
     """01_collectives (1).ipynb, 01_collectives-2.ipynb → 01_collectives.ipynb"""
     stem, dot, extension = file.rpartition(".")
     return COPY.sub("", stem) + dot + extension if dot else COPY.sub("", file)
+
+
+def copy_number(file: str) -> int:
+    """2 of 01_collectives-2.ipynb; 0 of a name without a copy's number."""
+    found = COPY.search(file.rpartition(".")[0] or file)
+    return int(found["in_brackets"] or found["behind"]) if found else 0
 
 
 def roster(platform: str, text: str, zone: datetime.tzinfo = datetime.UTC) -> list[Student]:
@@ -97,7 +112,7 @@ def roster(platform: str, text: str, zone: datetime.tzinfo = datetime.UTC) -> li
         rows = [row for row in rows if row["Identifier"]]
         said = [(row.get("Last modified (submission)") or "").strip(" -") for row in rows]
         return [Student(_digits(row["Identifier"]), row["Full name"], row.get("Email address") or "", _time(when, zone),
-                        when) for row, when in zip(rows, said, strict=True)]
+                        when, _extension(row.get("Status") or "", zone)) for row, when in zip(rows, said, strict=True)]
     if platform == "canvas":
         _require(header, "Student", "ID")
         return [Student(row["ID"].strip(), row["Student"], row.get("SIS Login ID") or "") for row in rows
@@ -128,6 +143,11 @@ def _time(text: str, zone: datetime.tzinfo) -> datetime.datetime | None:
     return None
 
 
+def _extension(status: str, zone: datetime.tzinfo) -> datetime.datetime | None:
+    found = EXTENSION.search(status)
+    return _time(found["when"], zone) if found else None
+
+
 @dataclass(frozen=True)
 class Mark:
     """What goes back to one student. id: the platform's; points: with penalties and what was given by hand; feedback: the
@@ -145,6 +165,8 @@ class Mark:
 def marks_table(platform: str, title: str, marks: Iterable[Mark], given_out: str) -> str:
     """The table that the platform gave out, with the points in it, and only the rows of students with marks.
 
+    Moodle's begins with a byte order mark if it did before.
+
     Raises: BadTable.
     """
     of = {mark.id: mark for mark in marks}
@@ -157,6 +179,7 @@ def marks_table(platform: str, title: str, marks: Iterable[Mark], given_out: str
     if platform == "moodle":
         _require(header, "Identifier", "Grade", otherwise=IN_ENGLISH)
         identifier, grade = header.index("Identifier"), header.index("Grade")
+        out.write("\ufeff" if given_out.startswith("\ufeff") else "")
         writer.writerow(header)
         for row in body:
             if row and (mark := of.get(_digits(row[identifier]))):

@@ -28,6 +28,7 @@ class Task:
     others: Sequence[tuple[str, bytes]] = ()
     found: Sequence[str] = ()
     again: Again = ANEW
+    called: str = ""
 
 
 def default_workers() -> int:
@@ -73,7 +74,8 @@ class Pool:
     def _send(self, tasks: Iterator[Task], unsafe: bool) -> None:
         while len(self._running) < self._workers and (task := next(tasks, None)) is not None:
             try:
-                marking = Marking(task.submitted, task.released, unsafe, task.others, task.found, task.again)
+                marking = Marking(task.submitted, task.released, unsafe, task.others, task.found, task.again,
+                                  called=task.called)
             except (RuntimeError, OSError) as error:  # no process can be started
                 failed: Future = Future()
                 failed.set_exception(error)

@@ -20,6 +20,7 @@ _SOURCES = ("source", "input", "code", "text")  # the last three there too
 _CELL = re.compile(r'\{\s*"(?:attachments|cell_type|execution_count|id|metadata|source|input)"\s*:')
 _CONFLICT = re.compile(r"^(?:<{7}|={7}|>{7}|\|{7})(?: .*)?$\n?", re.MULTILINE)
 _NOT_A_NOTEBOOK = ", not a notebook"
+TORN = "the file is not a whole notebook"  # how the remark on such a file begins
 _ARCHIVE = f"an archive{_NOT_A_NOTEBOOK}: unpack it and look for the notebook in it"
 _KINDS = {  # what files of other kinds begin with
     b"PK\x03\x04": f"a ZIP archive or an office document{_NOT_A_NOTEBOOK}: if it is an archive, unpack it",
@@ -63,14 +64,14 @@ def _cells(content: bytes, remarks: list[str]) -> list[Any]:
     try:
         data, problem = json.loads(text), "it has no list of cells"
     except (ValueError, RecursionError, MemoryError) as error:
-        data, problem = None, plain(str(error) or type(error).__name__)[:100]
+        data, problem = None, _why_no_json(error, text)
     cells = _listed(data)
     if cells is None:
         cells = _pieces(_CONFLICT.sub("", text))
         if not cells and _is_python(text):
             remarks.append(f"the file is Python code{_NOT_A_NOTEBOOK}: no cell could be read")
         else:
-            remarks.append(f"the file is not a whole notebook ({problem}): "
+            remarks.append(f"{TORN} ({problem}): "
                            + (f"{len(cells)} cells could be read" if cells else "no cell could be read"))
     elif not cells:
         remarks.append("the file is a notebook without any cell")
@@ -102,6 +103,13 @@ def _text(content: bytes, remarks: list[str]) -> str:
             return content.decode(encoding, errors="replace")
         remarks.append("the file is not UTF-8: read as Latin-1")
         return content.decode("latin-1")
+
+
+def _why_no_json(error: Exception, text: str) -> str:
+    if not isinstance(error, json.JSONDecodeError):
+        return plain(str(error) or type(error).__name__)[:100]
+    is_cut_off = error.msg.startswith("Unterminated string") or error.pos >= len(text.rstrip())
+    return "it breaks off before its end" if is_cut_off else f"its line {error.lineno} is not JSON"
 
 
 def _listed(data: Any) -> list[Any] | None:

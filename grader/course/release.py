@@ -1,7 +1,12 @@
 """Make the students' notebooks from the solutions, with nbgrader's own generate_assignment (`make notebooks`)."""
 
+import difflib
+import re
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +23,9 @@ from grader.exercises.broken import broken_program, is_broken
 from grader.hunt import EMPTY_CELL, has_faults
 
 ROOT = Path(__file__).resolve().parents[2]
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+ALIKE = 0.8  # of its letters: a line that is like a mark is meant to be one
+AN_ERROR = re.compile(r"[\w.]*(?:Error|Exception|Entry): .*")
 
 
 class ClearOrBreak(ClearSolutions):
@@ -53,6 +61,52 @@ def worked_in(content: bytes) -> list[str]:
             or ("nbgrader" in cell.metadata and compute_checksum(cell) != cell.metadata.nbgrader.get("checksum"))]
 
 
+class CannotRelease(ValueError):
+    """No notebook was released, and those of the last time are as they were."""
+
+
+def release(root: Path, units: Sequence[str], released: str) -> None:
+    """Have nbgrader make the students' notebooks in `released`, of all these units or of none.  Raises: CannotRelease."""
+    with tempfile.TemporaryDirectory(dir=root, prefix=".release-") as made:
+        for unit in units:
+            command = [sys.executable, "-m", "nbgrader", "generate_assignment", unit, "--force", "--create",
+                       f"--CourseDirectory.release_directory={made}"]
+            done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+            if done.returncode:
+                why = AN_ERROR.findall(done.stderr)
+                raise CannotRelease(f"nbgrader could not release {unit}: {why[-1] if why else done.stderr}")
+        for unit in units:
+            place = root / released / unit
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(place, ignore_errors=True)
+            shutil.move(Path(made) / unit, place)
+
+
+def refuse_wrong_marks(file: Path, notebook: NotebookNode) -> None:
+    """Raises: CannotRelease, where it is not clear what of a cell is its solution."""
+    for number, cell in enumerate(notebook.cells, 1):
+        if cell.cell_type == "code" and (wrong := wrong_mark(cell.source)):
+            raise CannotRelease(f"{file}, {in_words(cell, number)}: {wrong}")
+
+
+def wrong_mark(source: str) -> str:
+    """What is wrong with the marks around a cell's solution, in words; "" if nothing is."""
+    begun = 0
+    for number, line in enumerate(source.split("\n"), 1):
+        text = line.strip()
+        if BEGIN in line:
+            if begun:
+                return f"its line {number} is a second {BEGIN} before an {END}"
+            begun = number
+        elif END in line:
+            if not begun:
+                return f"its line {number} is an {END} without a {BEGIN} above it"
+            begun = 0
+        elif text.startswith("#") and (meant := difflib.get_close_matches(text, (BEGIN, END), 1, ALIKE)):
+            return f"its line {number} reads {text!r}, and {meant[0]!r} was expected"
+    return f"the {BEGIN} in its line {begun} has no {END}" if begun else ""
+
+
 def main() -> None:
     """The student version of the units that are named, or of every one; with a course.toml, of what that assigns.
 
@@ -63,14 +117,16 @@ def main() -> None:
     units = [path.stem for path in sorted((ROOT / "solutions").glob("*/*.ipynb")) if path.stem == path.parent.name]
     if unknown := set(sys.argv[1:]) - set(units):
         sys.exit(f"there is no unit {', '.join(unknown)}; expected some of {', '.join(units)}, or none for all")
-    for unit in sys.argv[1:] or units:
-        for change in bring_up_to_date(unit):
-            print(f"solutions/{unit}: now {change}")
-        command = [sys.executable, "-m", "nbgrader", "generate_assignment", unit, "--force", "--create"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"nbgrader could not release {unit}:\n{done.stderr}")
-        print(f"notebooks/{unit}")
+    try:
+        for unit in sys.argv[1:] or units:
+            for change in bring_up_to_date(unit):
+                print(f"solutions/{unit}: now {change}")
+            file = Path("solutions", unit, f"{unit}.ipynb")
+            refuse_wrong_marks(file, nbformat.read(ROOT / file, as_version=4))
+            release(ROOT, [unit], "notebooks")
+            print(f"notebooks/{unit}")
+    except CannotRelease as error:
+        sys.exit(f"Stopped: {error}")
 
 
 if __name__ == "__main__":

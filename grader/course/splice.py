@@ -3,7 +3,7 @@
 import builtins
 import copy
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,7 +35,8 @@ class Spliced:
     """notebook: the released one with the student's cells in it. orders: of what is run, the likeliest first.
 
     remarks: on what was not where it was expected. written: the exercises that the student wrote something for. n_released:
-    how many of her cells are cells of the released notebook.
+    how many of her cells are cells of the released notebook. missing: exercises that have no cell at all, and whether
+    all that was handed in stands before them.
     """
 
     notebook: NotebookNode
@@ -43,6 +44,7 @@ class Spliced:
     remarks: list[str]
     written: frozenset[str]
     n_released: int
+    missing: Mapping[str, bool]
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,9 @@ class _Splicing:
         result = copy.deepcopy(self.template)
         result.cells = self.shown
         orders = [self.steps] if self._in_order() else [self.steps, self._as_submitted()]
-        n_released = sum(cell.of is not None for cell in self.cells)
-        return Spliced(result, orders, self.remarks, frozenset(self.finals), n_released)
+        places = [cell.of for cell in self.cells if cell.of is not None]
+        missing = {name: self.solutions[name] > max(places, default=-1) for name in self.missing}
+        return Spliced(result, orders, self.remarks, frozenset(self.finals), len(places), missing)
 
     # ── which cells are solutions ──
 

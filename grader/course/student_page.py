@@ -1,7 +1,7 @@
 """The page that a student gets back: points and reasons on the first screen, then each exercise's verdict."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ from nbgrader.api import Grade, Gradebook, MissingEntry, SubmittedAssignment
 from grader.contracts import contracts_of
 from grader.course.autograde import reason
 from grader.course.cell import exercise_of, is_check, is_solution, language_of, name_of
+from grader.course.course_file import course_if_any
 from grader.course.feedback import sentence
 from grader.course.folder import Course
+from grader.course.late import how_late
 from grader.course.requests import Request
 from grader.judging.html import fill_in
 from utils.languages.choice import speaking
@@ -55,26 +57,28 @@ def page_of(course: Course, gradebook: Gradebook, submission: SubmittedAssignmen
         record = json.loads((folder / f"{unit}.marks.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+    late = how_late(course_if_any(course.root), submission)
     with speaking(language_of(notebook)):
-        return _page(notebook, record, gradebook, submission, requests)
+        return _page(notebook, record, gradebook, submission, requests, _solutions(course.released_notebook(unit)), late)
 
 
 def _page(notebook: NotebookNode, record: dict[str, Any], gradebook: Gradebook, submission: SubmittedAssignment,
-          requests: Sequence[Request]) -> str:
+          requests: Sequence[Request], released: Mapping[str, str], late: str) -> str:
     student, unit = submission.student, submission.assignment.name
     penalty = submission.late_submission_penalty or 0.0
-    rows = list(_rows(notebook, record, gradebook, submission, requests))
+    rows = list(_rows(notebook, record, gradebook, submission, requests, released))
     title = next((line.lstrip("# ") for cell in notebook.cells for line in cell.source.split("\n")
                   if cell.cell_type == "markdown" and line.startswith("# ")), unit)
     return fill_in(str(Path(__file__)), unit=unit, title=title, student=student.id, name=_name(student), rows=rows,
                    total=_number(max(0.0, submission.score - penalty)), most=_number(submission.max_score),
-                   penalty=_number(penalty) if penalty else "", remarks=[sentence(text) for text in record["remarks"]])
+                   penalty=_number(penalty) if penalty else "", late=late,
+                   remarks=[sentence(text) for text in record["remarks"]])
 
 
 def _rows(notebook: NotebookNode, record: dict[str, Any], gradebook: Gradebook, submission: SubmittedAssignment,
-          requests: Sequence[Request]) -> Iterator[Row]:
+          requests: Sequence[Request], released: Mapping[str, str]) -> Iterator[Row]:
     titles = {contract.name: contract.title for contract in contracts_of(notebook.cells)}
-    solutions = {name_of(cell): cell.source for cell in notebook.cells if is_solution(cell)}
+    solutions = {name: source for name, source in _solutions_in(notebook).items() if source != released.get(name)}
     grades = {grade.name: grade for one in submission.notebooks for grade in one.grades}
     for cell in filter(is_check, notebook.cells):
         exercise = exercise_of(cell)
@@ -86,6 +90,15 @@ def _rows(notebook: NotebookNode, record: dict[str, Any], gradebook: Gradebook, 
                   _comments(gradebook, submission, exercise), _by_hand(grade), tuple(
                       one for one in requests if (one.student, one.exercise) == (submission.student.id, exercise)),
                   not grade.max_score)
+
+
+def _solutions(notebook: Path) -> dict[str, str]:
+    """Exercise → its cell; nothing of a notebook that is not there."""
+    return _solutions_in(nbformat.read(notebook, as_version=4)) if notebook.is_file() else {}
+
+
+def _solutions_in(notebook: NotebookNode) -> dict[str, str]:
+    return {name_of(cell): cell.source for cell in notebook.cells if is_solution(cell)}
 
 
 def _reason(verdict: dict[str, Any] | None) -> str:

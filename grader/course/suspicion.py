@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 from nbformat import NotebookNode
 
-from grader.course.alarms import UNUSUAL, Alarm
+from grader.course.alarms import NO_PYTHON, UNUSUAL, Alarm
 from grader.course.cell import in_words, is_check, is_solution, name_of
 from grader.course.source import MAX_LETTERS, UNPARSABLE, as_run
 
 LINES_A_CELL = 12
+UNREAD = "cannot be read as Python"
 KNOWN = {"torch": "torch", "dist": "torch.distributed", "time": "time", "check": "grader.checks",
          "hunted": "utils.models.hunted", "parts": "utils.models.hunted_mesh"}  # by the set-up cells
 
@@ -69,9 +70,10 @@ def suspicions(notebook: NotebookNode, released: NotebookNode | None = None) -> 
         first: dict[str, int] = {}
         for line, what in () if cell.source in given else sorted([*unread, *_findings(tree, aliases)]):
             first.setdefault(what, line)
-        lines = [f"has the tag {tag!r}" for tag in _tags(cell)]
-        lines += [f"{what} (line {line})" for what, line in list(first.items())[:LINES_A_CELL]]
-        alarms += [Alarm(UNUSUAL, f"{in_words(cell, number)} {text}", name_of(cell)) for text in lines]
+        told = [(UNUSUAL, f"has the tag {tag!r}") for tag in _tags(cell)]
+        told += [(NO_PYTHON if what == UNREAD else UNUSUAL, f"{what} (line {line})")
+                 for what, line in list(first.items())[:LINES_A_CELL]]
+        alarms += [Alarm(kind, f"{in_words(cell, number)} {text}", name_of(cell)) for kind, text in told]
     return alarms
 
 
@@ -82,7 +84,7 @@ def _parsed(source: str) -> tuple[ast.Module, list[Finding]]:
     try:
         return ast.parse(as_run(source)), []
     except UNPARSABLE as error:
-        return ast.Module([], []), [(getattr(error, "lineno", None) or 1, "cannot be read as Python")]
+        return ast.Module([], []), [(getattr(error, "lineno", None) or 1, UNREAD)]
 
 
 def _tags(cell: NotebookNode) -> list[str]:

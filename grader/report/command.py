@@ -1,16 +1,22 @@
 """What a unit's marks say: points, commonest symptoms, times, and what needs a person's look."""
 
 import argparse
+import contextlib
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from grader.contracts import contracts_in
 from grader.course.alarms import OTHER, Alarm
 from grader.course.cell import name_of
-from grader.course.folder import Course, chosen
+from grader.course.course_file import BadCourseFile, course_if_any
+from grader.course.folder import COLLECTED, Course, chosen
+from grader.course.late import penalty_in_words
+from grader.course.platforms import PLATFORMS, BadTable, roster
 from grader.course.requests import requests_for
 from grader.course.shown import plain
 from grader.report.files import write_files, write_marks
@@ -52,6 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
                          *(f"  {submission.student}: {submission.not_marked}" for submission in submissions))
     contracts = contracts_in(course.released_notebook(unit))
     submissions = _with_outdated(unit, submissions, {contract.name: contract.points for contract in contracts})
+    penalties = _penalties(course, unit)
+    submissions = [replace(one, late=penalties.get(one.student, "")) for one in submissions]
     paths = {contract.name: contract.path for contract in contracts}
     requests, wrong = requests_for(course, unit, {contract.name: contract.title for contract in contracts}, marked)
     summary = summarise(unit, submissions, *_alike(course, unit, marked, submissions), students, paths)
@@ -61,11 +69,31 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out or not arguments.student:
         folder = arguments.out or course.root / "reports" / unit
         names = write_files(summary, folder)
-        no_marks = write_marks(course, summary, folder / "marks.csv")
+        no_marks = write_marks(course, summary, folder / "marks.csv", _taking_part(course, unit))
         print(f"\nFiles in {folder}: {', '.join(names if no_marks else [*names, 'marks.csv'])}")
         if no_marks:
             print(f"No marks.csv: {no_marks}.")
     return 0
+
+
+def _taking_part(course: Course, unit: str) -> set[str]:
+    """Whom the unit's platform knows, by what `collect` kept."""
+    known, table = {*course.places(unit)}, course.root / COLLECTED / unit / "roster.csv"
+    for platform in PLATFORMS:
+        with contextlib.suppress(BadTable, OSError, UnicodeDecodeError):
+            known |= {student.key for student in roster(platform, table.read_text(encoding="utf-8"))}
+    return known
+
+
+def _penalties(course: Course, unit: str) -> dict[str, str]:
+    """Student → what being late costs, and by which rule; nobody, if the gradebook cannot be read."""
+    if not course.has_gradebook:
+        return {}
+    with contextlib.suppress(SQLAlchemyError, ImportError, BadCourseFile), course.gradebook() as gradebook:
+        assigned = course_if_any(course.root)
+        return {one.student.id: penalty_in_words(assigned, one)
+                for one in gradebook.assignment_submissions(unit) if one.late_submission_penalty}
+    return {}
 
 
 def _with_outdated(unit: str, submissions: Sequence[Submission], points: Mapping[str, float]) -> list[Submission]:

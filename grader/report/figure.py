@@ -37,12 +37,15 @@ def points_figure(unit: str, tallies: Sequence[Tally]) -> Picture:
         axes.text(-GAP_IN, row, label, ha="right", va="center", fontsize=SIZE)
         axes.text(bars_in + GAP_IN, row, trouble, ha="left", va="center", fontsize=SMALL)
     _draw_head(figure, unit, max([len(t.points) for t in tallies], default=0), left_in, bars_in)
-    parts = [f"{t.exercise}: {t.none} none, {t.part} part, {t.full} all" for t in tallies]
+    counts = {t.exercise: f"{t.none} none, {t.part} part, {t.full} all" for t in tallies if not t.withdrawn}
+    parts = [f"{t.exercise}: {counts.get(t.exercise, 'withdrawn')}" for t in tallies]
     return Picture(figure, f"Students by points in {unit}. {'; '.join(parts)}.")
 
 
 def _draw_bar(axes: Axes, row: int, tally: Tally, bars_in: float) -> None:
     left_in = 0.0
+    if tally.withdrawn:
+        axes.text(0.0, row, "withdrawn", ha="left", va="center", fontsize=SMALL, color=FAINT)
     for name, shade in SHADES.items():
         count = getattr(tally, name)
         long_in = bars_in * count / len(tally.points)

@@ -1,7 +1,7 @@
 """A report's files: CSV tables, the marks as nbgrader exports them, the figure, the page."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,16 @@ def write_files(summary: Summary, folder: Path) -> list[str]:
     return ["exercises.csv", "submissions.csv", "points.png", "report.html"]
 
 
-def write_marks(course: Course, summary: Summary, file: Path) -> str:
-    """Write the unit's marks as `nbgrader export` does; why not, in words, if there are none."""
-    if course.db_url.startswith("sqlite:///") and not Path(course.db_url.removeprefix("sqlite:///")).is_file():
-        return "there is no gradebook yet"  # opening it would make one
-    students = [] if summary.whole_class else [submission.student for submission in summary.submissions]
+def write_marks(course: Course, summary: Summary, file: Path, taking_part: Collection[str] = ()) -> str:
+    """Write the unit's marks as `nbgrader export` does; why not, in words, if there are none.
+
+    taking_part: students of the unit beside those who handed in; everybody in the gradebook, if none are known.
+    """
+    if not course.has_gradebook:
+        return "there is no gradebook yet"
+    students = [submission.student for submission in summary.submissions]
+    if summary.whole_class:
+        students = [*students, *taking_part] if taking_part else []
     try:
         with course.gradebook() as gradebook:
             if summary.unit not in {assignment.name for assignment in gradebook.assignments}:
@@ -63,6 +68,7 @@ def submission_rows(summary: Summary) -> list[dict[str, Any]]:
             "student": submission.student, "state": submission.not_marked or "marked",
             "points": "" if submission.not_marked else submission.points,
             "max_points": "" if submission.not_marked else submission.max_points,
+            "late": submission.late,
             "seconds": "" if submission.seconds is None else round(submission.seconds, 1),
             "peak_MiB": "" if submission.peak_bytes is None else round(submission.peak_bytes / MIB),
             "remarks": "; ".join(submission.remarks),

@@ -42,4 +42,5 @@ def _result(submission: Submission) -> str:
         return submission.not_marked
     seconds = "" if submission.seconds is None else f"{submission.seconds:.0f} s"
     memory = human_bytes(submission.peak_bytes) if submission.peak_bytes else ""
-    return ", ".join(filter(None, [f"{submission.points:g} of {submission.max_points:g} points", seconds, memory]))
+    points = f"{submission.points:g} of {submission.max_points:g} points"
+    return ", ".join(filter(None, [points, submission.late, seconds, memory]))

@@ -56,7 +56,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Submission:
-    """One student's record. not_marked: why there is none, else empty."""
+    """One student's record. not_marked: why there is none, else empty. late: what being late costs, in words."""
 
     student: str
     not_marked: str = ""
@@ -65,6 +65,7 @@ class Submission:
     peak_bytes: float | None = None
     remarks: tuple[str, ...] = ()
     alarms: tuple[Alarm, ...] = ()
+    late: str = ""
 
     @property
     def without_work(self) -> Outcome | None:

@@ -56,11 +56,16 @@ class Tally:
 
     @property
     def full(self) -> int:
-        return sum(p >= self.max_points for p in self.points)
+        return sum(p >= self.max_points > 0 for p in self.points)
+
+    @property
+    def withdrawn(self) -> bool:
+        """Whether it has no points to be had, and so nobody has none, part or all of them."""
+        return not self.max_points
 
     @property
     def part(self) -> int:
-        return len(self.points) - self.none - self.full
+        return 0 if self.withdrawn else len(self.points) - self.none - self.full
 
     @property
     def mean(self) -> float | None:

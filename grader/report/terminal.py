@@ -32,6 +32,8 @@ def as_text(summary: Summary, width: int) -> str:
 
 def histogram(tally: Tally) -> str:
     """One block a bin, a dot for none: ▃·▅·█."""
+    if tally.withdrawn:
+        return translated("withdrawn")
     bins = tally.histogram()
     return "".join(BLOCKS[round((len(BLOCKS) - 1) * count / max(bins))] if count else "·" for count in bins)
 
@@ -51,7 +53,8 @@ def shorten(text: str, width: int) -> str:
 
 def _table(summary: Summary) -> Table:
     rows = [{"exercise": t.exercise, "path": t.path, "students": len(t.points), "mean": t.mean, "max": f"{t.max_points:g}",
-             "histogram": histogram(t), "none": t.none, "part": t.part, "full": t.full} for t in summary.tallies]
+             "histogram": histogram(t), **{name: None if t.withdrawn else getattr(t, name)
+                                                       for name in ("none", "part", "full")}} for t in summary.tallies]
     return Table(rows, ["exercise", "path", "students", Column("mean", show="{:.2f}".format),
                         Column("max", "of", align="right"), Column("histogram", "0 … all"), "none", "part",
                         Column("full", "all")])
@@ -74,6 +77,7 @@ def _details(summary: Summary) -> list[str]:
     for one in summary.submissions:
         looks = [look for look in summary.looks if look.student == one.student]
         lines += [one.student, *(f"  {', '.join(names)}: {reason}" for reason, names in one.reasons.items())]
+        lines += [f"  {one.late}"] if one.late else []
         lines += [f"  Remark: {remark}" for remark in one.only_remarks]
         lines += [f"  {look.kind.capitalize()}: {look.words}" for look in looks]
     return lines
