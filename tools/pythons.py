@@ -47,7 +47,8 @@ def tried(version: str) -> bool:
     installed = time.monotonic()
     torch = run([str(python), "-c", "import torch; print(torch.__version__)"]).strip()
     done = subprocess.run([str(python), "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "-m", "not long",
-                           "-k", CHOSEN, *SUITE], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+                           "-k", CHOSEN, *SUITE],
+                          cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     print(f"Python {version}, torch {torch}: {summary(done.stdout)}; installed in {installed - began:.0f} s, "
           f"tested in {time.monotonic() - installed:.0f} s", flush=True)
     if done.returncode:
