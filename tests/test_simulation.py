@@ -42,7 +42,7 @@ CHECKED_BY_NUMBERS = {"Pipeline"}
 # Exercises about data, or of one process.
 WITHOUT_CALLS = {"split_batch", "one_f_one_b_schedule", "dependencies", "simulate", "validate_schedule",
                  "input_then_weights", "interleaved_schedule", "zero_bubble_schedule", "race_schedule", "Recompute",
-                 "merge_attention", "hello_rank", "route", "choose_layout", "relayout", "cut_model"}
+                 "merge_attention", "hello_rank", "route", "choose_layout", "fitted_share", "relayout", "cut_model"}
 # Its check puts right parts in the place of those that it calls. See the trainer below.
 WITH_RIGHT_PARTS = {"MeshTrainer"}
 LEFT_OUT = BY_NUMBERS | CHECKED_BY_NUMBERS | WITHOUT_CALLS | WITH_RIGHT_PARTS
