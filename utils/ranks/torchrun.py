@@ -4,9 +4,10 @@
     torchrun --nnodes 2 --nproc-per-node 4 -m utils.ranks.torchrun job.pkl results/     (on every machine)
     run = read_results("results/")
 
-torchrun brings its own launcher and rendezvous; here is only what a rank does between them. Deadlocks are not recognised
-there: nobody sees all ranks. torch's own time-out ends them. A machine that cannot resolve its own name needs torchrun's
---local-addr and, for gloo, the name of its network interface in GLOO_SOCKET_IFNAME.
+torchrun brings its own launcher and rendezvous; here is only what a rank does between them. Rank 0 hears what all ranks
+report (utils.ranks.oversight): a job that stands still, whose calls don't fit, or that loses a rank ends with the same error
+as on one machine. A machine that cannot resolve its own name needs torchrun's --local-addr and, for gloo, the name of its
+network interface in GLOO_SOCKET_IFNAME.
 """
 
 import argparse
@@ -20,13 +21,16 @@ import cloudpickle
 import msgspec
 import torch
 import torch.distributed as dist
+from torch.distributed.rendezvous import rendezvous
 
 from utils.deadlocks.errors import BadValue
 from utils.deadlocks.waits import WaitState
+from utils.ranks.channel import Channel
 from utils.ranks.job import Outcome
+from utils.ranks.oversight import Oversight, connected, outcome_in
 from utils.ranks.payload import NotebookTask, pack, packed_inputs
 from utils.ranks.run import Run, finish
-from utils.ranks.worker import perform
+from utils.ranks.worker import NEVER, Inbox, perform
 from utils.trace.recorder import Recorder
 from utils.trace.reports import ReportReader, read_facts
 from utils.trace.spans import RECORDER
@@ -53,8 +57,10 @@ def write_job(fn: Callable, path: str | Path, inputs: Sequence | None = None, de
 def read_results(folder: str | Path) -> Run:
     """The Run of the ranks that wrote into `folder`. It must be one that you trust: what they returned is unpickled.
 
-    Raises: FileNotFoundError naming the ranks that left nothing; RankFailed if one raised.
+    Raises: FileNotFoundError naming the ranks that left nothing; RankFailed, Deadlock or Mismatch as run_ranks does.
     """
+    if (seen := outcome_in(Path(folder))) is not None:
+        return finish(seen, timeout_s=0.0)
     files = sorted(Path(folder).glob("rank*.json"), key=lambda f: int(f.stem.removeprefix("rank")))
     if not files:
         raise FileNotFoundError(f"no rank has written results to {folder}")
@@ -82,11 +88,14 @@ def run_here(job: Path, folder: Path) -> None:
     if use_gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         torch.set_default_device("cuda")
-    report = _Report()
+    store, rank, world_size = next(rendezvous("env://"))
+    oversight = Oversight(world_size, folder, store) if rank == 0 else None
+    report = _Report(Channel(connected(rank, store)))
     recorder = Recorder(report)
+    inbox = Inbox(report.channel, recorder, lost=report.lost)
     start_recording(recorder)
-    dist.init_process_group("cpu:gloo,cuda:nccl" if use_gpu else "gloo")
-    rank = dist.get_rank()
+    dist.init_process_group("cpu:gloo,cuda:nccl" if use_gpu else "gloo", store=store, rank=rank, world_size=world_size,
+                            timeout=NEVER)
     RECORDER.set(recorder)
     inputs = content["inputs"]
     perform(report, recorder, True, True, iter((content["task"], NO_INPUT if inputs is None else inputs[rank])).__next__)
@@ -94,18 +103,29 @@ def run_here(job: Path, folder: Path) -> None:
     (folder / f"rank{rank}.pkl").write_bytes(report.blob)
     facts = {"rank": rank, "world_size": dist.get_world_size(), **report.facts}
     (folder / f"rank{rank}.json").write_text(json.dumps(facts, default=msgspec.to_builtins))
+    inbox.leave.wait()  # who ends before the others would look like one that is lost
+    if oversight is not None:
+        oversight.wait()
     dist.destroy_process_group()
 
 
 class _Report:
-    """Collects one rank's reports in memory."""
+    """Collects one rank's reports in memory, and sends them to rank 0; the result itself stays here."""
 
-    def __init__(self):
+    def __init__(self, channel: Channel):
         self.facts: dict = {"events": [], "memory": None, "error": None}
-        self.blob = b""
+        self.blob, self.channel = b"", channel
         self._reader = ReportReader()
+        self._ended = False
+
+    def lost(self) -> None:
+        """Rank 0 is gone. Nobody sees any more whether this one stands still, so it ends, unless it has ended anyway."""
+        if not self._ended:
+            os._exit(1)
 
     def __call__(self, kind: str, blob: bytes = b"", **fields) -> None:
+        self._ended |= kind in ("returned", "raised")
+        self.channel.send(kind, **fields)
         if kind == "memory":
             self.facts["memory"] = fields
         elif kind == "returned":

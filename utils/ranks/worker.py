@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import datetime
+import functools
 import gc
 import os
 import queue
@@ -191,13 +192,17 @@ def _flush() -> None:
 
 
 class Inbox:
-    """Hears the parent on a thread of its own while the main thread works; ends this process when the parent is gone."""
+    """Hears the parent on a thread of its own while the main thread works; ends this process when the parent is gone.
 
-    def __init__(self, channel: Channel, recorder: Recorder):
+    lost: what to do then, if something else.
+    """
+
+    def __init__(self, channel: Channel, recorder: Recorder, lost: Callable[[], None] | None = None):
         self.blobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()  # the task, its input, what it asked for
         self.settle, self.leave = threading.Event(), threading.Event()
         self._channel, self._sampler = channel, _Sampler(recorder, channel)
         self._looked_at = recorder.looked_at = threading.Event()
+        self._lost = lost or functools.partial(os._exit, 1)
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
@@ -210,7 +215,8 @@ class Inbox:
                 else:
                     self._sampler.tick()
         except (EOFError, OSError):
-            os._exit(1)
+            self._lost()
+            self.leave.set()
 
     def _take(self, message: Message) -> None:
         kind, _ = message.read()
