@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.calling.going_through import gone_through
-from grader.evidence.case import Case
+from grader.evidence.case import REFUSED, Case
 from utils.trace.spans import mark
 
 PASS, IN_FLIGHT = "a pass of the stage", "micro-batches in flight"
@@ -96,7 +96,7 @@ def call_splitting(fn: Callable, inputs: dict[str, Any], group) -> dict[str, Any
     try:
         parts = fn(*inputs.values())
     except ValueError as error:
-        return {"ValueError names": [size for size in sizes if str(size) in str(error)]}
+        return {REFUSED: [size for size in sizes if str(size) in str(error)]}
     return {"parts": [part if isinstance(part, Tensor) else list(part) for part in parts]}
 
 

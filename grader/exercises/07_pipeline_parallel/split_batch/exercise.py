@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from grader.evidence.case import REFUSED
 from grader.exercises.shared.cases import each_rank
 from grader.judging.exercise import VALUES, Case, Draw, Exercise
 
@@ -19,7 +20,7 @@ def _cases(draw: Draw, grading: bool) -> Sequence[Case]:
 def _expected(case: Case, rank: int) -> dict[str, Any]:
     x, n_micro = case.inputs[rank].values()
     if len(x) % n_micro:
-        return {"ValueError names": [len(x), n_micro]}
+        return {REFUSED: [len(x), n_micro]}
     return {"parts": list(x.chunk(n_micro))}
 
 
