@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 
 from utils import DeadlineExceeded, RankFailed, run_ranks
+from utils.ranks import oversight
 from utils.ranks.channel import Channel, Message, give_up_sending_after
 from utils.ranks.job import Job
 from utils.ranks.launcher import launch
@@ -590,6 +592,16 @@ def test_what_takes_long_to_import_is_imported_once_for_all_ranks():
 
     assert run_ranks(shards, 2).results == [[], []]
     assert run_ranks(trains, 2).results == [True, True]
+
+
+def test_where_rank_0_cannot_be_reached_a_job_runs_without_verdicts(monkeypatch, capsys):
+    store, closed = dist.HashStore(), socket.create_server(("127.0.0.1", 0))
+    port = closed.getsockname()[1]
+    closed.close()
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    store.set(oversight.PLACE, f"{port} token")
+    assert oversight.connected(0, 1, store) is None
+    assert f"can't reach port {port} of 127.0.0.1" in capsys.readouterr().err
 
 
 def test_code_that_travels_keeps_the_name_of_its_file():

@@ -28,7 +28,8 @@ from utils.ranks.watch import Watch
 from utils.trace.reports import read_facts
 
 FILE = "stands.json"
-PLACE = "utils.ranks.oversight"  # in the store: "address port token"
+PLACE = "utils.ranks.oversight"  # in the store: "port token"; the address is the store's
+TRIED, FAILED = f"{PLACE} tried", f"{PLACE} failed"  # how many ranks have tried to connect, how many could not
 CONNECT_S = 60.0
 TOKEN_BYTES = 32
 LOOK_S = 0.5
@@ -48,12 +49,17 @@ class Oversight:
         self._heard_at = time.monotonic()
         self._unknown = set(range(world_size))
         self._token = secrets.token_hex(TOKEN_BYTES // 2)
-        self._server = socket.create_server((socket.gethostbyname(os.environ["MASTER_ADDR"]), 0))
-        address, port = self._server.getsockname()
+        self._stopped = False
+        dual = {"family": socket.AF_INET6, "dualstack_ipv6": True} if socket.has_dualstack_ipv6() else {}
+        self._server = socket.create_server(("", 0), **dual)  # who reaches the store reaches this machine by that name
         self._readiness.watch(self._server, self._accept)
-        store.set(PLACE, f"{address} {port} {self._token}")
+        store.set(PLACE, f"{self._server.getsockname()[1]} {self._token}")
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
+
+    def stop(self) -> None:
+        """Not all ranks can be heard."""
+        self._stopped = True
 
     def wait(self) -> None:
         """Until all ranks have ended. Where they never will, this process ends here."""
@@ -85,7 +91,7 @@ class Oversight:
 
     def _follow(self) -> None:
         began = time.monotonic()
-        while self._unfinished():
+        while self._unfinished() and not self._stopped:
             now = time.monotonic()
             if self._first_error_at and now > self._first_error_at + GRACE_AFTER_ERROR_S:
                 break
@@ -95,7 +101,7 @@ class Oversight:
                 break
         if self.outcome.state.disagreement:
             self._watch.listen_for(GATHER_S)
-        if self._unfinished() or self.outcome.errors:
+        if not self._stopped and (self._unfinished() or self.outcome.errors):
             self._end()
         self._mailbox.tell_all("leave")
 
@@ -134,12 +140,22 @@ class Oversight:
         self._note_error(rank, {"type": "died", "message": message, "frames": [], "notes": []})
 
 
-def connected(rank: int, store: dist.Store) -> Connection:
-    """A rank's connection to the oversight of its job.  Raises: OSError where it can't be reached."""
-    address, port, token = store.get(PLACE).decode().split()
-    end = socket.create_connection((address, int(port)), CONNECT_S)
-    end.sendall(f"{token}{rank:8}".encode())
-    return _kept_alive(end)
+def connected(rank: int, world_size: int, store: dist.Store) -> Connection | None:
+    """A rank's connection to the oversight of its job; None on all ranks if one can't reach it."""
+    port, token = store.get(PLACE).decode().split()
+    connection = None
+    try:
+        end = socket.create_connection((os.environ["MASTER_ADDR"], int(port)), CONNECT_S)
+        end.sendall(f"{token}{rank:8}".encode())
+        connection = _kept_alive(end)
+    except OSError as error:
+        print(f"Rank {rank} can't reach port {port} of {os.environ['MASTER_ADDR']} ({error}): nobody sees whether this job "
+              "stands still.", file=sys.stderr, flush=True)
+        store.add(FAILED, 1)
+    store.add(TRIED, 1)
+    while store.add(TRIED, 0) < world_size:
+        time.sleep(LOOK_S / 5)
+    return connection if store.add(FAILED, 0) == 0 else None
 
 
 def _kept_alive(end: socket.socket) -> Connection:

@@ -5,9 +5,9 @@
     run = read_results("results/")
 
 torchrun brings its own launcher and rendezvous; here is only what a rank does between them. Rank 0 hears what all ranks
-report (utils.ranks.oversight): a job that stands still, whose calls don't fit, or that loses a rank ends with the same error
-as on one machine. A machine that cannot resolve its own name needs torchrun's --local-addr and, for gloo, the name of its
-network interface in GLOO_SOCKET_IFNAME.
+report, at a port that the system chooses (utils.ranks.oversight): a job that stands still, whose calls don't fit, or that
+loses a rank ends with the same error as on one machine. A machine that cannot resolve its own name needs torchrun's
+--local-addr and, for gloo, the name of its network interface in GLOO_SOCKET_IFNAME.
 """
 
 import argparse
@@ -90,12 +90,15 @@ def run_here(job: Path, folder: Path) -> None:
         torch.set_default_device("cuda")
     store, rank, world_size = next(rendezvous("env://"))
     oversight = Oversight(world_size, folder, store) if rank == 0 else None
-    report = _Report(Channel(connected(rank, store)))
+    connection = connected(rank, world_size, store)
+    report = _Report(connection and Channel(connection))
     recorder = Recorder(report)
-    inbox = Inbox(report.channel, recorder, lost=report.lost)
+    inbox = report.channel and Inbox(report.channel, recorder, lost=report.lost)
+    if oversight is not None and inbox is None:
+        oversight.stop()
     start_recording(recorder)
     dist.init_process_group("cpu:gloo,cuda:nccl" if use_gpu else "gloo", store=store, rank=rank, world_size=world_size,
-                            timeout=NEVER)
+                            timeout=NEVER if inbox else None)
     RECORDER.set(recorder)
     inputs = content["inputs"]
     perform(report, recorder, True, True, iter((content["task"], NO_INPUT if inputs is None else inputs[rank])).__next__)
@@ -103,7 +106,8 @@ def run_here(job: Path, folder: Path) -> None:
     (folder / f"rank{rank}.pkl").write_bytes(report.blob)
     facts = {"rank": rank, "world_size": dist.get_world_size(), **report.facts}
     (folder / f"rank{rank}.json").write_text(json.dumps(facts, default=msgspec.to_builtins))
-    inbox.leave.wait()  # who ends before the others would look like one that is lost
+    if inbox is not None:
+        inbox.leave.wait()  # who ends before the others would look like one that is lost
     if oversight is not None:
         oversight.wait()
     dist.destroy_process_group()
@@ -112,7 +116,7 @@ def run_here(job: Path, folder: Path) -> None:
 class _Report:
     """Collects one rank's reports in memory, and sends them to rank 0; the result itself stays here."""
 
-    def __init__(self, channel: Channel):
+    def __init__(self, channel: Channel | None):
         self.facts: dict = {"events": [], "memory": None, "error": None}
         self.blob, self.channel = b"", channel
         self._reader = ReportReader()
@@ -125,7 +129,8 @@ class _Report:
 
     def __call__(self, kind: str, blob: bytes = b"", **fields) -> None:
         self._ended |= kind in ("returned", "raised")
-        self.channel.send(kind, **fields)
+        if self.channel is not None:
+            self.channel.send(kind, **fields)
         if kind == "memory":
             self.facts["memory"] = fields
         elif kind == "returned":
