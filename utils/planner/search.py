@@ -28,7 +28,7 @@ from utils.planner.shape import ModelShape
 from utils.planner.times import exposed_times, step_bubble
 from utils.planner.traffic import step_traffic
 from utils.planner.work import compute_time, elementwise_time, step_shares
-from utils.simulation.cluster import Cluster
+from utils.simulation.cluster import Cluster, divisors
 
 SLOWER = "slower than the plans listed"
 TOO_LARGE = "does not fit"
@@ -140,10 +140,10 @@ def search(shape: ModelShape | str, cluster: Cluster | str, devices: int, global
 
 def degree_layouts(shape: ModelShape, devices: int) -> Iterator[Layout]:
     """A layout for every way to write devices = dp·tp·pp·cp, and for every ep that divides the model's experts."""
-    for tp in _divisors(devices):
-        for pp in _divisors(devices // tp):
-            for cp in _divisors(devices // (tp * pp)):
-                for ep in _divisors(shape.experts or 1):
+    for tp in divisors(devices):
+        for pp in divisors(devices // tp):
+            for cp in divisors(devices // (tp * pp)):
+                for ep in divisors(shape.experts or 1):
                     yield Layout(devices // (tp * pp * cp), tp, pp, cp, ep)
 
 
@@ -203,7 +203,7 @@ def _cuts(asked: _Search, degrees: Layout) -> list[tuple[str, int]]:
     if degrees.pp == 1:
         return [("1F1B", 1)]
     layers = asked.shape.layers
-    numbers = {*_divisors(layers), *(range(2, MOST_UNEVEN_CHUNKS + 1) if degrees.uneven_stages else ())}
+    numbers = {*divisors(layers), *(range(2, MOST_UNEVEN_CHUNKS + 1) if degrees.uneven_stages else ())}
     many = [("interleaved", chunks) for chunks in sorted(numbers) if chunks > 1]
     return [(name, 1) for name in asked.schedules if name != "interleaved"] + many * ("interleaved" in asked.schedules)
 
@@ -284,7 +284,3 @@ def _tied_first(found: list[Plan], tie: float) -> list[Plan]:
 
 def _axes(layout: Layout) -> int:
     return sum(getattr(layout, axis) > 1 for axis in ("dp", "tp", "pp", "cp", "ep"))
-
-
-def _divisors(number: int) -> list[int]:
-    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]

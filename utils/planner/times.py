@@ -26,6 +26,7 @@ from utils.planner.work import (
     step_shares,
 )
 from utils.simulation.cluster import Cluster, Link, Torus
+from utils.simulation.collectives import ring_turns
 
 __all__ = ["ALL_HIDDEN", "NOTHING_HIDDEN", "Assumptions", "bubble_time", "compute_time", "days_for_tokens",
            "elementwise_time", "exposed_times", "flow_time", "pass_shares", "step_bubble", "step_shares", "step_time"]
@@ -197,7 +198,7 @@ def gather_on_torus(dims: Sequence[tuple[int, bool]]) -> tuple[int, float]:
     n, hops, share = math.prod(size for size, _ in dims), 0, 0.0
     for turn in range(len(dims)):
         along = [(dims[first:] + dims[:first])[:turn + 1] for first in range(len(dims))]
-        hops += max(size // 2 if joined else size - 1 for *_, (size, joined) in along)
+        hops += max(ring_turns(size, joined) for *_, (size, joined) in along)
         share += max((size - 1) / (1 + joined) * math.prod(size for size, _ in before)
                      for *before, (size, joined) in along) / (len(dims) * n)
     return hops, share
@@ -205,7 +206,7 @@ def gather_on_torus(dims: Sequence[tuple[int, bool]]) -> tuple[int, float]:
 
 def all_to_all_on_torus(dims: Sequence[tuple[int, bool]]) -> tuple[int, float]:
     """(hops of the longest way, share of a device's bytes on the busiest link) where each goes the shortest way."""
-    hops = sum(size // 2 if joined else size - 1 for size, joined in dims)
+    hops = sum(ring_turns(size, joined) for size, joined in dims)
     crossing = (size * size // 4 / size / (1 + joined) for size, joined in dims)  # the middle, or one of two equal places
     return hops, max(crossing, default=0.0)
 

@@ -25,7 +25,7 @@ from utils.ranks.launcher import GATHER_S, GRACE_AFTER_ERROR_S
 from utils.ranks.readiness import Readiness
 from utils.ranks.run import explain
 from utils.ranks.watch import Watch
-from utils.trace.reports import read_facts
+from utils.trace.reports import as_reported
 
 FILE = "stands.json"
 PLACE = "utils.ranks.oversight"  # in the store: "port token"; the address is the store's
@@ -177,7 +177,7 @@ def outcome_in(folder: Path) -> Outcome | None:
     outcome = Outcome(WaitState(facts["world_size"]), stuck=frozenset(facts["stuck"]), verdict_s=facts["verdict_s"])
     outcome.errors += [(rank, error) for rank, error in facts["errors"]]
     for rank, kind, fields in facts["events"]:
-        fields = fields | {"facts": read_facts(fields["facts"])} if kind == "call" else fields
+        fields = as_reported(kind, fields)
         outcome.state.ingest(rank, kind, fields)
         outcome.events.append((rank, kind, fields))
     for rank, error in outcome.errors:

@@ -32,7 +32,7 @@ from utils.ranks.payload import NotebookTask, pack, packed_inputs
 from utils.ranks.run import Run, finish
 from utils.ranks.worker import NEVER, Inbox, perform
 from utils.trace.recorder import Recorder
-from utils.trace.reports import ReportReader, read_facts
+from utils.trace.reports import ReportReader, as_reported
 from utils.trace.spans import RECORDER
 from utils.trace.traced_group import start_recording
 
@@ -71,8 +71,7 @@ def read_results(folder: str | Path) -> Run:
     outcome = Outcome(WaitState(world_size))
     for report, file in zip(reports, files, strict=True):
         rank = report["rank"]
-        outcome.events += [(rank, kind, fields | {"facts": read_facts(fields["facts"])} if kind == "call" else fields)
-                           for kind, fields in report["events"]]
+        outcome.events += [(rank, kind, as_reported(kind, fields)) for kind, fields in report["events"]]
         outcome.memory.update({rank: report["memory"]} if report["memory"] else {})
         if report["error"]:
             outcome.errors.append((rank, report["error"]))

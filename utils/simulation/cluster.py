@@ -179,7 +179,7 @@ class Torus:
         """
         if nodes == math.prod(self.shape):
             return self
-        boxes = [box for box in itertools.product(_divisors(nodes), repeat=len(self.shape) - 1)
+        boxes = [box for box in itertools.product(divisors(nodes), repeat=len(self.shape) - 1)
                  if nodes % math.prod(box) == 0]
         boxes = [tuple(sorted([*box, nodes // math.prod(box)])) for box in boxes]
         box = min(boxes, key=lambda box: (any(side % 4 for side in box), box[-1] - box[0]))
@@ -260,7 +260,8 @@ class Cluster:
         return [hop._replace(wire=(here.node, *hop.wire)) for hop in self.within.hops(self.inside, *ends)]
 
 
-def _divisors(number: int) -> list[int]:
+def divisors(number: int) -> list[int]:
+    """From 1 to the number itself."""
     return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
 
 

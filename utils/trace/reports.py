@@ -30,6 +30,11 @@ class ReportReader:
             yield kind, fields
 
 
+def as_reported(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a report that was kept as JSON.  Raises: ValueError as read_facts does."""
+    return fields | {"facts": read_facts(fields["facts"])} if kind == "call" else fields
+
+
 def read_facts(value: Any) -> CallFacts:
     """As they were before they travelled.  Raises: ValueError for what is none."""
     try:
