@@ -198,7 +198,7 @@ def test_what_a_rank_prints_is_printed_once_and_unknown_numbers_are_marks(capsys
 def test_numbers_that_are_only_read_stay_known():
     def given():
         x, out = torch.tensor([5.0]), torch.empty(2)
-        dist.all_gather_single(out, x)
+        dist.all_gather_into_tensor(out, x)
         dist.all_reduce(torch.tensor([1.0]))
         functional.all_reduce(x, "sum", dist.group.WORLD)
         return x.item()

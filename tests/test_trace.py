@@ -146,7 +146,7 @@ def test_the_short_way_leaves_to_torch_what_is_more_than_numbers():
             work = dist.isend(x, peer)
             dist.recv(gathered[:2], peer)
             work.wait()
-        dist.all_gather_single(gathered, torch._neg_view(torch.ones(2)))
+        dist.all_gather_into_tensor(gathered, torch._neg_view(torch.ones(2)))
         return gathered.tolist()
 
     run = run_ranks(odd, 2, memory=False)
@@ -206,10 +206,10 @@ def test_a_tensor_that_is_changed_under_way_is_told():
 
 def test_what_gloo_fills_is_not_taken_for_changed():
     def fills(rank):
-        for fill in (lambda: dist.all_gather_single(torch.empty(8), torch.ones(4), async_op=True),
+        for fill in (lambda: dist.all_gather_into_tensor(torch.empty(8), torch.ones(4), async_op=True),
                      lambda: dist.all_gather([torch.empty(4), torch.empty(4)], torch.ones(4), async_op=True),
                      lambda: dist.all_to_all([torch.empty(4), torch.empty(4)], [torch.ones(4)] * 2, async_op=True),
-                     lambda: dist.reduce_scatter_single(torch.empty(4), torch.ones(8), async_op=True),
+                     lambda: dist.reduce_scatter_tensor(torch.empty(4), torch.ones(8), async_op=True),
                      *[lambda: dist.all_reduce(torch.ones(4), dist.ReduceOp.AVG, async_op=True)] * 20):  # now and then
             work = fill()
             time.sleep(0.05)  # its thread is through

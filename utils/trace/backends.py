@@ -1,20 +1,15 @@
 """What is asked of a group's backend, below the recorder, is asked of the group, where it is seen."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
-_CALLS = (
-    "_allgather_base", "_reduce_scatter_base", "allgather", "allgather_coalesced", "allreduce", "allreduce_coalesced",
-    "alltoall", "alltoall_base", "barrier", "broadcast", "gather", "recv", "recv_anysource", "reduce", "reduce_scatter",
-    "scatter", "send")
 
-
-def pass_on_to_groups() -> None:
+def pass_on_to_groups(names: Iterable[str]) -> None:
     """For the rest of this process's life: torch itself asks groups only, which ask their backends in C++."""
-    for name in _CALLS:
+    for name in filter(c10d.Backend.__dict__.__contains__, names):
         setattr(c10d.Backend, name, _asked_of_the_group(name))
 
 

@@ -32,6 +32,7 @@ OPERATIONS = {
     "_reduce_scatter_base_": Operation("reduce_scatter", "input_tensor", "output_tensor"),
     "reduce_scatter_tensor_coalesced_": Operation("reduce_scatter", "inputs", "outputs"),
     "gather_": Operation("gather", "input_tensors", "output_tensors"),
+    "gather_into_tensor_": Operation("gather", "input_tensor", "output_tensor"),
     "scatter_": Operation("scatter", "input_tensors", "output_tensors"),
     "alltoall_": Operation("all_to_all", "input_tensors", "output_tensors"),
     "alltoall_base_": Operation("all_to_all", "input", "output"),

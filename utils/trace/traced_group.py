@@ -78,7 +78,7 @@ class TracedGroup(torch_group):
         """Raises: an error for a call that cannot be made; it is not reported."""
 
     def _begin(self, method: str, args: tuple) -> dist.Work | None:
-        return getattr(self._untraced, method)(*args)
+        return getattr(self._untraced, _NAMED_HERE.get(method, method))(*args)
 
     def monitored_barrier(self, *args: Any, **kwargs: Any) -> None:
         """Blocks inside, and returns no Work."""
@@ -119,7 +119,7 @@ def start_recording(recorder: Recorder, kind: type[TracedGroup] = TracedGroup) -
     kind.recorder = recorder
     kind.__module__, kind.__name__, kind.__qualname__ = "torch.distributed.distributed_c10d", "ProcessGroup", "ProcessGroup"
     dist.distributed_c10d.ProcessGroup = kind
-    pass_on_to_groups()
+    pass_on_to_groups([*METHODS, *_OTHER_NAMES])
     watch_futures(recorder)
     watch_new_group(recorder)
 
@@ -200,6 +200,7 @@ METHODS = {
     "reduce_scatter_single": _Method("_reduce_scatter_base_", _SINGLE, c10d.ReduceScatterOptions),
     "reduce_scatter_single_coalesced": _Method("reduce_scatter_tensor_coalesced_", _COALESCED, c10d.ReduceScatterOptions),
     "gather": _Method("gather_", {"output_tensors": 2, "input_tensors": 1}, c10d.GatherOptions),
+    "gather_single": _Method("gather_into_tensor_", _SINGLE, c10d.GatherOptions),
     "scatter": _Method("scatter_", {"output_tensors": 1, "input_tensors": 2}, c10d.ScatterOptions),
     "alltoall": _Method("alltoall_", {"output_tensors": 1, "input_tensors": 1}, c10d.AllToAllOptions),
     "all_to_all_single": _Method("alltoall_base_", _SPLIT, c10d.AllToAllOptions),
@@ -208,10 +209,11 @@ METHODS = {
     "recv": _Method("recv_", {"tensors": 1, "src": 0, "tag": 0}, None),
     "recv_anysource": _Method("recv_any_source_", {"tensors": 1, "tag": 0}, None),
 }
-_OLDER_NAMES = {
+_OTHER_NAMES = {  # until torch 2.12 the only ones; 2.13 calls them so, too
     "_allgather_base": "all_gather_single", "allgather_into_tensor_coalesced": "all_gather_single_coalesced",
     "_reduce_scatter_base": "reduce_scatter_single", "reduce_scatter_tensor_coalesced": "reduce_scatter_single_coalesced",
-    "alltoall_base": "all_to_all_single"}
+    "alltoall_base": "all_to_all_single", "gather_into_tensor": "gather_single"}
+_NAMED_HERE = {name: other for other, name in _OTHER_NAMES.items() if not hasattr(torch_group, name)}
 
 
 def _recorded(name: str, method: _Method):
@@ -242,8 +244,8 @@ def _asked_of_torch(name: str):
 
 for _name, _method in METHODS.items():
     setattr(TracedGroup, _name, _recorded(_name, _method))
-for _older, _newer in _OLDER_NAMES.items():
-    setattr(TracedGroup, _older, getattr(TracedGroup, _newer))
+for _other, _name in _OTHER_NAMES.items():
+    setattr(TracedGroup, _other, getattr(TracedGroup, _name))
 for _name in ("_get_duration", "_get_op_type", "_source_rank", "block_current_stream", "exception", "get_future_result",
               "is_success", "result", "source_rank"):
     setattr(TracedWork, _name, _asked_of_torch(_name))
