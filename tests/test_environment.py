@@ -29,7 +29,7 @@ PROJECT = PYPROJECT["project"]
 SECTIONS = {"course": "for the course", "grading": "for marking", "dev": "for the project's own tests and tools"}
 # Imported by none of our files: programs, plug-ins, what a library loads by name. environment.yml says why each is there.
 INDIRECT = {"jupyterlab", "jsonschema", "psycopg", "psycopg-binary", "pytest-xdist", "pytest-timeout", "ruff", "pre-commit"}
-OWN = {"utils", "grader", "tests", "tools", "came_lately"}  # the last one is written by a test
+OWN = {"tried", "utils", "grader", "tests", "tools", "came_lately"}  # the last one is written by a test
 
 
 def output_of(*command: str) -> str:

@@ -1,7 +1,7 @@
 """What was run where: docs/tried.csv has a row for each run, written by the run itself; docs/tried.md is its table.
 
-Usage: python tools/tried.py run WHAT [--python PATH] [--in SYSTEM] -- COMMAND ...   run it; its row goes to build/tried.csv
-       python tools/tried.py keep [FILE ...]                           rows of build/tried.csv into docs/tried.csv, and the table
+Usage: python tools/tried.py run WHAT [--python PATH] [--in SYSTEM] -- COMMAND ...   (its row goes to build/tried.csv)
+       python tools/tried.py keep [FILE ...]                   (rows of build/tried.csv into docs/tried.csv, and the table)
 A row replaces an earlier one of the same system, Python, torch and WHAT. Needs Python 3.11 and nothing else.
 """
 
@@ -24,8 +24,8 @@ SAME = ("what", "system", "python", "torch")
 OF_PYTEST = re.compile(r"\d+ (?:passed|failed)[^=]*?(?= in [\d.]+s)")
 HEAD = """# What was tried
 
-Each row was written by the run that it tells of: `python tools/tried.py run` runs a command and notes what came of it. A system
-that has no row was not tried. [Where to run the course](where-to-run.md) tells how to begin on each.
+Each row was written by the run that it tells of: `python tools/tried.py run` runs a command and notes what came of it. A
+system that has no row was not tried. [Where to run the course](where-to-run.md) tells how to begin on each.
 
 | what | system | Python | torch | when | took | outcome |
 |---|---|---|---|---|---|---|
@@ -41,7 +41,7 @@ To run one again, put `python tools/tried.py run WHAT --` before it.
 def run(what: str, command: list[str], python: str | None = None, system: str | None = None) -> int:
     """Run `command`, pass on what it prints, and note in build/tried.csv what came of it. Returns its exit status."""
     began, outcome, python = time.monotonic(), "", python or str(ROOT / ".venv" / "bin" / "python")
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace")
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, errors="replace")
     for line in process.stdout:
         print(line, end="", flush=True)
         outcome = (OF_PYTEST.search(line) or [outcome])[0]
@@ -122,7 +122,7 @@ def main() -> int:
     if asked.do == "keep":
         keep(asked.files)
         return 0
-    return run(asked.what, [part for part in asked.command if part != "--"], asked.python, asked.system)
+    return run(asked.what, asked.command[asked.command[:1] == ["--"]:], asked.python, asked.system)
 
 
 if __name__ == "__main__":

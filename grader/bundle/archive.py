@@ -30,6 +30,7 @@ EXAMPLE = "01_collectives"  # a unit that the students' README names
 CORE_PATH, ASSIGNED = "what the core path asks for", "what your instructor assigns"  # in the students' README
 HOURS = " Through all units it takes about twelve hours."
 PAGES = ("docs/glossary.md", "docs/notation.md", "docs/planner_accuracy.md")  # that notebooks link to
+TOOLS = ("tools/requirements.py", "tools/first_cell.py", "tools/works_here.py", "tools/slurm_job.sh")
 LAB_CONFIG = [f"tools/labconfig/{name}.json" for name in ("page_config", "default_setting_overrides", "first_look")]
 TARGETS = ("help", "lab", "clean")
 PIP_SECTIONS = ("# for the course", "# last: the project itself")
@@ -49,7 +50,7 @@ def files(course: CourseFile | None = None) -> dict[str, bytes]:
         "environment.yml": students_environment(_text("environment.yml")),
         "Makefile": students_makefile(_text("Makefile"), course),
         "pyproject.toml": students_project(_text("pyproject.toml")),
-        **{name: _text(name) for name in ("tools/requirements.py", "tools/first_cell.py", *PAGES, *LAB_CONFIG)},
+        **{name: _text(name) for name in (*TOOLS, *PAGES, *LAB_CONFIG)},
     }
     utils = [path.relative_to(ROOT) for path in (ROOT / "utils").rglob("*") if path.suffix in UTILS_SUFFIXES]
     texts |= {path.as_posix(): _text(path) for path in utils}

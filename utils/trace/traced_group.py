@@ -213,6 +213,7 @@ _OTHER_NAMES = {  # until torch 2.12 the only ones; 2.13 calls them so, too
     "_allgather_base": "all_gather_single", "allgather_into_tensor_coalesced": "all_gather_single_coalesced",
     "_reduce_scatter_base": "reduce_scatter_single", "reduce_scatter_tensor_coalesced": "reduce_scatter_single_coalesced",
     "alltoall_base": "all_to_all_single", "gather_into_tensor": "gather_single"}
+_NEW_IN_2_13 = {"all_gather_single": "all_gather_into_tensor", "reduce_scatter_single": "reduce_scatter_tensor"}
 _NAMED_HERE = {name: other for other, name in _OTHER_NAMES.items() if not hasattr(torch_group, name)}
 
 
@@ -246,6 +247,9 @@ for _name, _method in METHODS.items():
     setattr(TracedGroup, _name, _recorded(_name, _method))
 for _other, _name in _OTHER_NAMES.items():
     setattr(TracedGroup, _other, getattr(TracedGroup, _name))
+for _name, _other in _NEW_IN_2_13.items():
+    if not hasattr(dist, _name):  # the course calls the new names
+        setattr(dist, _name, getattr(dist, _other))
 for _name in ("_get_duration", "_get_op_type", "_source_rank", "block_current_stream", "exception", "get_future_result",
               "is_success", "result", "source_rank"):
     setattr(TracedWork, _name, _asked_of_torch(_name))
