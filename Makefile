@@ -19,8 +19,8 @@ lab: $(STAMP) ## open the course in JupyterLab; options: PORT=8899 TOKEN=secret 
 test: $(STAMP) ## run the tests, without the long ones
 	$(PYTEST) -m "not long" $(ARGS)
 
-test-all: $(STAMP) cluster ## run every test and the linter, as CI does
-	$(PY) -m ruff check .; lint=$$?; $(subst -m pytest,-m tests.run_all,$(PYTEST)) -m "not short" $(ARGS) && exit $$lint
+test-all: $(STAMP) cluster ## run every test, the linter and the type checker, as CI does
+	$(PY) -m ruff check . && .venv/bin/ty check --python .venv; lint=$$?; $(subst -m pytest,-m tests.run_all,$(PYTEST)) -m "not short" $(ARGS) && exit $$lint
 
 pythons: $(STAMP) ## a short suite on the other Pythons that are here, with the newest libraries; options: ARGS=3.13
 	$(PY) tools/pythons.py $(ARGS)
@@ -84,7 +84,7 @@ ALLOW_ROOT = $(shell if [ "$$(id -u)" = 0 ]; then echo --allow-root; fi)
 ifneq "$(shell cat $(STAMP) 2>/dev/null)" "$(CURDIR)"
 .PHONY: $(STAMP)
 endif
-$(STAMP): environment.yml pyproject.toml tools/requirements.py
+$(STAMP): environment.yml pyproject.toml tools/requirements.py $(wildcard tools/locked/*.txt)
 	@command -v "$(PYTHON)" >/dev/null || { \
 	  echo "No $(PYTHON) here. Install Python 3.11 or newer, or name one: make lab PYTHON=python3.12" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -95,6 +95,7 @@ $(STAMP): environment.yml pyproject.toml tools/requirements.py
 	  "On Debian or Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@rm -f $@
 	"$(PYTHON)" -m venv .venv
+	$(PY) -m pip install --disable-pip-version-check --no-deps --require-hashes $(addprefix -r ,$(wildcard tools/locked/*.txt))
 	$(PY) tools/requirements.py > .venv/requirements.txt
 	$(PY) -m pip install --disable-pip-version-check -r .venv/requirements.txt
 	@printf '%s\n' "$(CURDIR)" > $@

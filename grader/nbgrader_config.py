@@ -10,7 +10,7 @@ from grader.course.export import MarksAsCsv
 from grader.course.late import LatePenalties
 from grader.course.release import ClearOrBreak
 
-c = get_config()
+c = get_config()  # ty: ignore[unresolved-reference] which traitlets defines
 
 ROOT = Path(__file__).resolve().parent.parent
 ASSIGNED = (ROOT / "course.toml").exists()  # then nothing that git tracks is edited or generated

@@ -28,8 +28,9 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
 SECTIONS = {"course": "for the course", "grading": "for marking", "dev": "for the project's own tests and tools"}
 # Imported by none of our files: programs, plug-ins, what a library loads by name. environment.yml says why each is there.
-INDIRECT = {"jupyterlab", "jsonschema", "psycopg", "psycopg-binary", "pytest-xdist", "pytest-timeout", "ruff", "pre-commit"}
-OWN = {"tried", "utils", "grader", "tests", "tools", "came_lately"}  # the last one is written by a test
+INDIRECT = {"jupyterlab", "jsonschema", "psycopg", "psycopg-binary", "pytest-xdist", "pytest-timeout", "ruff", "ty",
+            "pre-commit"}
+OWN = {"tried", "requirements", "utils", "grader", "tests", "tools", "came_lately"}  # the last one is written by a test
 
 
 def output_of(*command: str) -> str:
@@ -136,6 +137,18 @@ def test_what_is_named_is_imported():
     used = packages(path for paths in FILES.values() for path in paths)
     named = set().union(*(pins(section) for section in SECTIONS))
     assert named - used == INDIRECT
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_what_is_pinned_is_locked_with_hashes(section):
+    """Of torch alone the hashes differ, between its builds for CPU and GPU."""
+    files = ["course.txt"] if section == "course" else ["course.txt", "marking.txt"]
+    text = "".join((ROOT / "tools" / "locked" / file).read_text(encoding="utf-8") for file in files)
+    locked = dict(re.findall(r"^(\S+)==(\S+)", text, re.MULTILINE))
+    entries = [entry.split("==") for entry in PINNED if canonicalize_name(entry.split("==")[0]) in pins(section)]
+    assert [entry for entry in entries if locked.get(canonicalize_name(entry[0])) != entry[1]] == [["torch", "2.13.0"]] * (
+        section == "course")
+    assert all("--hash=sha256:" in entry for entry in re.split(r"^(?=\w)", text, flags=re.MULTILINE)[1:])
 
 
 def test_binder_installs_what_students_do():

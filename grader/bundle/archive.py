@@ -30,7 +30,8 @@ EXAMPLE = "01_collectives"  # a unit that the students' README names
 CORE_PATH, ASSIGNED = "what the core path asks for", "what your instructor assigns"  # in the students' README
 HOURS = " Through all units it takes about twelve hours."
 PAGES = ("docs/glossary.md", "docs/notation.md", "docs/planner_accuracy.md")  # that notebooks link to
-TOOLS = ("tools/requirements.py", "tools/first_cell.py", "tools/works_here.py", "tools/slurm_job.sh")
+TOOLS = ("tools/requirements.py", "tools/locked/course.txt", "tools/first_cell.py", "tools/works_here.py",
+         "tools/slurm_job.sh")
 LAB_CONFIG = [f"tools/labconfig/{name}.json" for name in ("page_config", "default_setting_overrides", "first_look")]
 TARGETS = ("help", "lab", "clean")
 PIP_SECTIONS = ("# for the course", "# last: the project itself")

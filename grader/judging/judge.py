@@ -138,7 +138,8 @@ def _explanations(exercise: Exercise, failed: list[Look], passed: list[Look]) ->
 
 def _explained(exercise: Exercise, failed: list[Look], passed: list[Look]) -> list[_Explanation]:
     """The slips that no case refutes in which they show, be it failed or passed, each with the cases that it explains."""
-    tolerance, cases = max(exercise.tolerance, ROUNDED), {slip: () for slip in exercise.slips}
+    tolerance = max(exercise.tolerance, ROUNDED)
+    cases: dict[str, tuple[str, ...]] = dict.fromkeys(exercise.slips, ())
 
     def explains(look: Look, wrong: list[Any]) -> bool:
         return look.evidence.ending == RETURNED and all(

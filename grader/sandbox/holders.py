@@ -58,7 +58,11 @@ def _connections_of(process: int) -> Iterator[tuple[End, End]]:
     for one in filter(is_tcp, sockets_of(process)):
         with contextlib.suppress(OSError):  # not connected
             own, other = one.getsockname(), one.getpeername()
-            yield tuple((socket.inet_pton(one.family, name[0])[-4:], name[1]) for name in (own, other))
+            yield _end(one.family, own), _end(one.family, other)
+
+
+def _end(family: int, name: tuple) -> End:
+    return socket.inet_pton(family, name[0])[-4:], name[1]
 
 
 def _copied(process_handle: int, descriptor: int) -> int:

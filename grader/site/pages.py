@@ -12,7 +12,7 @@ from nbconvert import HTMLExporter
 from nbconvert.filters import markdown2html
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
-from pygments.formatters import HtmlFormatter
+from pygments.formatters.html import HtmlFormatter
 
 from grader.judging.html import fill_in
 from grader.site.formulas import with_pictures

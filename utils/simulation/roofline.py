@@ -54,7 +54,7 @@ class Roofline(MemoryMeter):
         self.work, self._device, self._shapes = Work(), device, shapes
         self._followed: set[int] = set()  # ids of parameters
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=NO_OPTIONS):
+    def __torch_dispatch__(self, func, types, args: tuple = (), kwargs=NO_OPTIONS):
         if func is DEVICE_OF:  # which autograd asks more often than all the rest, and a fake tensor answers slowly
             return args[0].fake_device
         if self._shapes is not None:

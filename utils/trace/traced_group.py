@@ -71,7 +71,8 @@ class TracedGroup(torch_group):
     recorder: Recorder
 
     def __init__(self, store: dist.Store, rank: int, size: int):
-        super().__init__(rank, size)  # with a store, torch 2.13 makes no group that Python's methods override
+        # With a store, torch 2.13 makes no group that Python's methods override.
+        super().__init__(rank, size)  # ty: ignore[missing-argument] which torch's types don't know
         self._untraced = torch_group(store, rank, size)
 
     def _check(self, method: str, args: tuple) -> None:

@@ -14,7 +14,7 @@ from grader.judging.exercise import Case, Draw
 TOLERANCE = 1e-6
 SEQUENCE = 2  # the dim of q, k and v
 Cut = Callable[[Tensor, int, int], Sequence[Tensor]]  # (whole, ranks n, dim) -> the shards
-Join = Callable[[Sequence[Tensor], int], Tensor]
+Join = Callable[..., Tensor]  # (shards, dim) -> the whole
 
 
 def inputs_of(draw: Draw, n: int, heads: int, rows: int, size: int,
