@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test test-all pythons grade notebooks bundle site bench answers mutants changes fuzz pictures cluster clean
+.PHONY: help lab test test-all pythons grade notebooks bundle site bench gpu answers mutants changes fuzz pictures cluster clean
 
 help: ## list what make can do
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -37,8 +37,11 @@ bundle: $(STAMP) ## write the students' archive: notebooks, utils and public che
 site: $(STAMP) ## write the course as pages to read: build/site; options: ARGS="--not-solved 01_collectives"
 	$(RUN) -m grader.site.build $(ARGS)
 
-bench: $(STAMP) ## measure speeds, in ratios; options: ARGS="simulator gpu"
+bench: $(STAMP) ## measure speeds, in ratios; options: ARGS="simulator gpu", ARGS=report writes docs/bench.md
 	$(RUN) -m tests.bench $(ARGS)
+
+gpu: $(STAMP) ## all that a machine with GPUs should show: tests, losses over NCCL, times beside the simulator
+	$(RUN) -m tests.gpu
 
 answers: $(STAMP) ## wrong and unusual answers of students through the public checks; options: ARGS="--hints reduce"
 	$(RUN) -m tests.answers $(ARGS)

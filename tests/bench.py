@@ -1,4 +1,7 @@
-"""`make bench`: ratios, each of two things measured in one run; medians. Numbers of seconds are of this machine only."""
+"""`make bench`: ratios, each of two things measured in one run; medians. Numbers of seconds are of this machine only.
+
+Usage: python -m tests.bench [report] [NAME ...]     report: keep the ratios in docs/bench.csv, and write docs/bench.md
+"""
 
 import json
 import subprocess
@@ -19,6 +22,7 @@ from tests.bench_peers import bench_peers
 from tests.bench_pipeline import bench_micro_batches, bench_one_f_one_b
 from tests.bench_profile import bench_profile
 from tests.bench_reality import bench_reality
+from tests.bench_report import Row, keep
 from tests.bench_search import bench_search
 from tests.bench_sequence_parallel import bench_sequence_parallel
 from tests.bench_simulator import bench_simulator
@@ -35,7 +39,11 @@ def nothing(rank: int = 0) -> None:
     dist.all_reduce(torch.ones(1))
 
 
+MEASURED: list[Row] = []
+
+
 def line(name: str, ratio: float, wanted: str, met: bool, detail: str = "") -> None:
+    MEASURED.append(Row(name, f"{ratio:.2f}", wanted, "yes" if met else "no", detail))
     print(f"{'ok ' if met else 'NOT'}  {name:<62} {ratio:7.2f}   wanted {wanted:<8} {detail}", flush=True)
 
 
@@ -174,13 +182,16 @@ BENCHES = {"start": bench_start, "sizes": bench_world_sizes, "tracing": bench_tr
 
 
 def main() -> None:
-    chosen = sys.argv[1:] or list(BENCHES)
+    asked = sys.argv[1:]
+    chosen = [name for name in asked if name != "report"] or list(BENCHES)
     if unknown := set(chosen) - set(BENCHES):
         sys.exit(f"no bench is called {', '.join(unknown)}; there are: {', '.join(BENCHES)}")
     for name in chosen:
         bench = BENCHES[name]
         print(f"── {name}: {getattr(bench, 'func', bench).__doc__.splitlines()[0]}", flush=True)
         bench()
+    if "report" in asked:
+        keep(MEASURED)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Write tools/locked/: every package that `make lab` installs but torch, with its version and the hashes of its files.
 
 Usage: python tools/lock.py            (needs uv: pip install uv)
-course.txt is what students need, marking.txt what the repository needs besides. Both hold on every system and Python that the
-course takes. Torch is left out, because its builds for CPU and GPU share a version and their hashes differ.
+course.txt is what students need, marking.txt what the repository needs besides. Both hold on every system and Python that
+the course takes. Torch is left out, because its builds for CPU and GPU share a version and their hashes differ.
 """
 
 import re
