@@ -14,8 +14,9 @@ from tools.tried import this_system
 KEPT, PAGE = ROOT / "docs" / "bench.csv", ROOT / "docs" / "bench.md"
 HEAD = """# What was measured
 
-Each row is the ratio of two things that were measured in one run, each the median of several rounds. *Before* is the same ratio
-of the run before. `make bench ARGS=report` measures all again and writes this page, `make bench ARGS="report start rings"` some.
+Each row is the ratio of two things that were measured in one run, each the median of several rounds. *Before* is the same
+ratio of the run before. `make bench ARGS=report` measures all again and writes this page. To measure some again, name them:
+`make bench ARGS="report start rings"`.
 
 | ratio | measured | before | wanted | met | the two things | when | machine |
 |---|---|---|---|---|---|---|---|
