@@ -13,6 +13,7 @@ from utils.planner.shape import ModelShape
 from utils.planner.times import Assumptions, bubble_time, days_for_tokens
 from utils.planner.traffic import step_traffic
 from utils.planner.utilization import flops_per_device, hfu, mfu, six_nd, training_days
+from utils.planner.words import assumptions_in_words
 from utils.simulation.clusters import cluster_named
 
 A100, GB = 312e12, 1e9
@@ -192,3 +193,23 @@ def test_a_plan_that_skips_masked_scores(name):
     assert whole.times["compute"] - causal.times["compute"] == pytest.approx(4.5 * skipped / speed, rel=1e-3)
     assert causal.mfu == mfu(shape, 2, float(causal.time), 1, causal.peak_flops, causal=True)
     assert causal.memory == whole.memory
+
+
+def test_offloaded_layers_leave_the_device_and_take_the_host_s_link():
+    """Llama 3 8B, 2 × 8,192 tokens: a layer keeps 34·2·s·b·h bytes less what fused attention, GQA and SwiGLU change."""
+    def planned(layers: int, **changes):
+        layout = Layout(dp=8, zero=3, micro_batch=2, offload_layers=layers)
+        return plan("Llama 3 8B", layout, "H100", 32, assumptions=Assumptions(fused_attention=True, **changes))
+
+    none, some, every = planned(0), planned(10), planned(32)
+    layer = float(layer_activations(model_named("Llama 3 8B"), none.layout, dropout=False, fused_attention=True))
+    assert float(none.memory - some.memory) == pytest.approx(8 * layer)  # two are on their way
+    assert float(none.memory - every.memory) == pytest.approx(30 * layer)
+    assert float(every.host_bytes) == pytest.approx(2 * 32 * layer)  # of two micro-batches
+    working = none.times["compute"] + none.times["elementwise"]
+    exposed = 2 * every.host_bytes / 25e9 - working  # both ways stand out
+    assert float(every.time - none.time) == pytest.approx(exposed) and exposed > 0
+    assert planned(32, host_bytes_per_s=450e9).time == pytest.approx(none.time)  # as GH200's
+    assert "offload of 10 layers" in some.heading and "host's memory" in " ".join(assumptions_in_words(some))
+    with pytest.raises(ValueError, match="A device has 32 layers, and offload_layers is 33"):
+        planned(33)

@@ -345,13 +345,15 @@ def test_megatron_arguments_that_cannot_be_are_refused_in_words(arguments, devic
 
 def test_what_megatron_has_and_the_planner_has_not_is_said():
     job = from_megatron([*LLAMA_ARGUMENTS, "--recompute-granularity", "full", "--recompute-method", "block",
-                         "--recompute-num-layers", "4", "--cpu-offloading", "--num-virtual-stages-per-pipeline-rank", "2",
+                         "--recompute-num-layers", "4", "--optimizer-cpu-offload", "--num-virtual-stages-per-pipeline-rank", "2",
                          "--pipeline-model-parallel-size", "4", "--decoder-first-pipeline-num-layers", "6"], 16)
     said = str(job)
     assert job.layout.recompute_layers is None  # 4 of each of two chunks are all
-    assert "--cpu-offloading" in said and "even as can be" in said
+    assert "--optimizer-cpu-offload" in said and "even as can be" in said
     some = from_megatron([*LLAMA_ARGUMENTS, "--recompute-granularity", "full", "--recompute-method", "block",
                           "--recompute-num-layers", "4", "--attention-backend", "unfused", "--tp-comm-overlap"], 16)
-    assert some.layout.recompute_layers == 4
+    assert some.layout.recompute_layers == 4 and some.layout.offload_layers == 0
+    away = from_megatron([*LLAMA_ARGUMENTS, "--cpu-offloading", "--cpu-offloading-num-layers", "3"], 16)
+    assert away.layout.offload_layers == 3
     assert some.changes == {"fused_attention": False, "hidden_dp": 0, "gather_ahead": False, "pipelined_tp": 0.8}
     assert job.layout.uneven_stages and job.layout.schedule == "interleaved" and job.layout.chunks == 2

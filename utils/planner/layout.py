@@ -26,7 +26,8 @@ class Layout:
     with weights) or full (every layer); recompute_layers: of so many layers of each device only (None: all). reshard: with
     ZeRO-3, whether gathered parameters are let go after each use; False: they stay from the first micro-batch to the last,
     and so do whole gradients, as FSDP does beside a pipeline. uneven_stages: stages may differ by a layer, and the first
-    and the last may have none, as Llama 3's; memory and time are those of the fullest and the slowest.
+    and the last may have none, as Llama 3's; memory and time are those of the fullest and the slowest. offload_layers: what
+    so many layers of each device keep goes to the host's memory, and comes back before their backward pass.
     Raises: TypeError, ValueError for what can never work, whatever the model.
     """
 
@@ -47,13 +48,15 @@ class Layout:
     reshard: bool = True
     expert_tp: int | None = None
     across_nodes: bool = False
+    offload_layers: int = 0
 
     def __post_init__(self):
         for what in ("dp", "tp", "pp", "cp", "ep", "chunks", "micro_batch"):
             require_count(what, getattr(self, what))
         if isinstance(self.zero, str):
             raise BadType(f"zero is the number of a stage, from 0 to 3 (FSDP is 3); got {self.zero!r}")
-        require_count("zero", self.zero, least=0)
+        for what in ("zero", "offload_layers"):
+            require_count(what, getattr(self, what), least=0)
         if self.zero not in ZERO_STAGES:
             raise BadValue(f"zero is a stage from 0 to 3; got {self.zero}")
         if self.shard is not None:
@@ -116,7 +119,8 @@ class Layout:
         experts = f"EP {self.ep}" + f" (TP {self.expert_tp})" * (self.expert_spread > 1)
         extras = [experts * (self.ep > 1), sharded * (self.zero > 0), "SP" * self.sequence_parallel,
                   (self.schedule + f" ×{self.chunks}" * (self.chunks > 1)) * (self.pp > 1),
-                  f"micro-batch {self.micro_batch}", f"{self.recompute} recomputation{of}" * (self.recompute != "none")]
+                  f"micro-batch {self.micro_batch}", f"{self.recompute} recomputation{of}" * (self.recompute != "none"),
+                  f"offload of {self.offload_layers} layers" * (self.offload_layers > 0)]
         return ", ".join([degrees, *filter(None, extras)])
 
 
@@ -188,6 +192,8 @@ def _stages(layout: Layout, shape: ModelShape) -> list[str]:
         reasons.append(f"{layout.chunks} chunks a device need the interleaved schedule, not {layout.schedule}.")
     if layout.schedule == "interleaved" and (layout.pp == 1 or layout.chunks == 1):
         reasons.append("The interleaved schedule needs pp and chunks of at least 2.")
+    if layout.offload_layers > (own := -(-shape.layers // layout.pp)):
+        reasons.append(f"A device has {own} layers, and offload_layers is {layout.offload_layers}.")
     return reasons
 
 

@@ -30,7 +30,6 @@ NOT_PLANNED = {
     "rampup-batch-size": "The batch is planned at its full size, without --rampup-batch-size.",
     "expert-tensor-parallel-size": "Experts are planned as split over all tensor-parallel ranks.",
     "moe-expert-capacity-factor": "Experts are planned as evenly loaded, without a capacity.",
-    "cpu-offloading": "Activations in the host's memory (--cpu-offloading) aren't modelled.",
     "optimizer-cpu-offload": "Optimizer state in the host's memory (--optimizer-cpu-offload) isn't modelled.",
     "use-precision-aware-optimizer": "Optimizer state in fewer bits isn't read; give state= for it.",
     "fp8-param-gather": "Parameters are gathered in 16 bits, not in FP8.",
@@ -44,6 +43,7 @@ UNEVEN = ("pipeline-model-parallel-layout", "decoder-first-pipeline-num-layers",
 USED = {
     *REQUIRED, *UNEVEN,
     "accumulate-allreduce-grads-in-fp32", "attention-backend", "attention-dropout", "bf16", "context-parallel-size",
+    "cpu-offloading", "cpu-offloading-num-layers",
     "data-parallel-sharding-strategy", "disable-bias-linear", "expert-model-parallel-size", "ffn-hidden-size", "fp16",
     "fp8-e4m3", "fp8-format", "fp8-hybrid", "global-batch-size", "group-query-attention", "hidden-dropout", "kv-channels",
     "kv-lora-rank", "max-position-embeddings", "moe-ffn-hidden-size", "moe-layer-freq", "moe-router-topk",
@@ -241,7 +241,8 @@ def _layout(given: _Given, shape: ModelShape, devices: int | None, ignored: list
     return Layout(dp=dp, tp=tp, pp=pp, cp=cp, ep=ep, zero=zero, sequence_parallel=given.has("sequence-parallel") and tp > 1,
                   schedule="interleaved" if chunks > 1 else "1F1B", chunks=chunks,
                   micro_batch=given.number("micro-batch-size"), **_recompute(given, shape.layers, pp, chunks),
-                  uneven_stages=any(map(given.has, UNEVEN)) or bool(shape.layers % (pp * chunks)))
+                  uneven_stages=any(map(given.has, UNEVEN)) or bool(shape.layers % (pp * chunks)),
+                  offload_layers=given.number("cpu-offloading-num-layers", 0) if given.has("cpu-offloading") else 0)
 
 
 def _devices(given: _Given) -> int:

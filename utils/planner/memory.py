@@ -231,20 +231,18 @@ def activations(shape: ModelShape, layout: Layout, micro_batches: int, dropout: 
     """Bytes of activations on a device: layers times micro-batches in flight, what is computed again, embedding, logits."""
     dense, moe = device_layers(shape, layout.pp, layout.chunks)[place]
     flying = in_flight(layout, micro_batches, place)
+    kinds = [(count, with_experts, _kept_of_a_layer(shape, layout, with_experts, dropout, fused_attention, number_bytes,
+                                                    operand_bytes))
+             for count, with_experts in ((dense, False), (moe, True)) if count]
+    away = min(layout.offload_layers, dense + moe)
     parts = []
-    for count, with_experts in ((dense, False), (moe, True)):
-        if count:
-            layer = layer_activations(shape, layout, with_experts, dropout, fused_attention, number_bytes,
-                                      operand_bytes)
-            name = f"{count} layers" + " with experts" * with_experts
-            share = layout.recomputed_share(shape.layers)
-            if share == 1 or layout.recompute == "none":
-                parts.append(explain(name, "bytes", "layers*flying*layer", layers=count, flying=flying, layer=layer))
-            else:
-                whole = layer_activations(shape, replace(layout, recompute="none", recompute_layers=None), with_experts,
-                                          dropout, fused_attention, number_bytes, operand_bytes)
-                parts.append(explain(name, "bytes", "layers*flying*(share*layer + (1 - share)*whole)", layers=count,
-                                     flying=flying, layer=layer, whole=whole, share=share))
+    for count, with_experts, layer in kinds:
+        formula = "(layers - away*layers/all)*flying*layer" if away else "layers*flying*layer"
+        parts.append(explain(f"{count} layers" + " with experts" * with_experts, "bytes", formula, layers=count,
+                             flying=flying, layer=layer, away=away, all=dense + moe))
+    if away:  # one on its way to the host, or from it, while its neighbour is computed
+        parts.append(explain("layers on their way to the host and back", "bytes", "ways*layer", ways=min(away, 2),
+                             layer=max((layer for *_, layer in kinds), key=float)))
     again = _computed_again(layout, _layer_parts(shape, layout, moe > 0, dropout, fused_attention, number_bytes,
                                                  operand_bytes))
     common = {"B": layout.micro_batch, "c": layout.cp, "t": layout.tp, "T": _split(layout), "z": number_bytes}
@@ -258,6 +256,28 @@ def activations(shape: ModelShape, layout: Layout, micro_batches: int, dropout: 
         # a micro-batch's logits are gone before its last layer is computed again
         again = [*again, head] if kept > 1 else [max([*again, head], key=float)]
     return total("activations", "bytes", [*parts, *again])
+
+
+def offloaded_bytes(shape: ModelShape, layout: Layout, micro_batches: int, dropout: bool, fused_attention: bool,
+                    number_bytes: float, operand_bytes: float | None) -> Explained:
+    """What a device sends to its host in a step, and gets back: of the fullest one, by what a layer keeps."""
+    own = max(device_layers(shape, layout.pp, layout.chunks), key=sum)
+    layers = [_kept_of_a_layer(shape, layout, with_experts, dropout, fused_attention, number_bytes, operand_bytes)
+              for with_experts, count in enumerate(own) if count]
+    return explain("sent to the host in a step", "bytes", "m*layers*layer", m=micro_batches,
+                   layers=min(layout.offload_layers, sum(own)), layer=max(layers, key=float))
+
+
+def _kept_of_a_layer(shape: ModelShape, layout: Layout, moe: bool, dropout: bool, fused_attention: bool, number_bytes: float,
+                     operand_bytes: float | None) -> Explained:
+    """The mean of those that are computed again and the others."""
+    layer = layer_activations(shape, layout, moe, dropout, fused_attention, number_bytes, operand_bytes)
+    share = layout.recomputed_share(shape.layers)
+    if share == 1 or layout.recompute == "none":
+        return layer
+    whole = layer_activations(shape, replace(layout, recompute="none", recompute_layers=None), moe, dropout, fused_attention,
+                              number_bytes, operand_bytes)
+    return explain("a layer in the mean", "bytes", "share*layer + (1 - share)*whole", layer=layer, whole=whole, share=share)
 
 
 def _split(layout: Layout) -> int:

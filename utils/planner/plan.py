@@ -19,7 +19,7 @@ from utils.planner.export import plan_as_dict
 from utils.planner.flows import ORDER, Traffic, require_order
 from utils.planner.frameworks import Framework, as_trained, assumptions_for, framework_named, usual_framework
 from utils.planner.layout import Layout, reasons_against
-from utils.planner.memory import device_memory, in_flight, memory_by_stage
+from utils.planner.memory import device_memory, in_flight, memory_by_stage, offloaded_bytes
 from utils.planner.published import shape_of
 from utils.planner.shape import ModelShape
 from utils.planner.times import days_for_tokens, step_time
@@ -78,7 +78,16 @@ class Plan:
     def time(self) -> Explained:
         """Seconds of a step, by what they are spent on."""
         return step_time(self.shape, self.layout, self.cluster, self.global_batch, self.state, self.traffic,
-                         self.assumptions)
+                         self.assumptions, self.host_bytes)
+
+    @cached_property
+    def host_bytes(self) -> float:
+        """What a device sends to its host in a step: offloaded activations."""
+        if not self.layout.offload_layers:
+            return 0.0
+        assumed = self.assumptions
+        return offloaded_bytes(self.shape, self.layout, self.micro_batches, self.dropout, assumed.fused_attention,
+                               assumed.number_bytes, assumed.operand_bytes)
 
     @cached_property
     def off(self) -> Explained:
@@ -142,7 +151,7 @@ class Plan:
     def bubble(self, relative_to: str = "ideal") -> Explained:
         """Idle time of the pipeline, relative to "ideal" (time without it) or "total".  Raises: ValueError for another."""
         bubble = self.times.get("bubble", 0.0)
-        working = ("compute", "elementwise", "TP exposed", "CP exposed", "EP exposed")
+        working = ("compute", "elementwise", "TP exposed", "CP exposed", "EP exposed", "offload exposed")
         return relative_bubble(bubble, sum(self.times.get(part, 0.0) for part in working), relative_to)
 
     def days(self, tokens: float) -> Explained:

@@ -71,6 +71,7 @@ def add_layout(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--micro-batch", type=int, metavar="SEQUENCES", help="sequences at once on a device")
     group.add_argument("--recompute", choices=WAYS_TO_RECOMPUTE, help="what the backward pass computes again")
     group.add_argument("--recompute-layers", type=int, metavar="N", help="of so many layers of each device; default: all")
+    group.add_argument("--offload-layers", type=int, metavar="N", help="what so many layers keep goes to the host's memory")
     _add_uneven(group)
 
 

@@ -49,10 +49,11 @@ JAIN = "Jain and Sabharwal 2010, bucket algorithms on a torus"
 
 
 def step_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch: int, state: StateBytes, traffic: Traffic,
-              assumptions: Assumptions = NOTHING_HIDDEN) -> Explained:
-    """Seconds of one step, with its parts: compute, elementwise, TP, CP, EP, bubble, PP, DP, optimizer.
+              assumptions: Assumptions = NOTHING_HIDDEN, host_bytes: float = 0) -> Explained:
+    """Seconds of one step, with its parts: compute, elementwise, TP, CP, EP, offload, bubble, PP, DP, optimizer.
 
-    Of uneven stages the slowest sets the pace. traffic: of the same layout, from step_traffic.
+    Of uneven stages the slowest sets the pace. traffic: of the same layout, from step_traffic. host_bytes: what a device
+    sends to its host beside the forward passes, and gets back beside the backward passes (memory.offloaded_bytes).
     """
     micro_batches = max(layout.micro_batches(global_batch), 1)
     compute = compute_time(shape, layout, cluster, global_batch, assumptions)
@@ -62,6 +63,10 @@ def step_time(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch:
                             chunked=layout.pp if layout.chunks > 1 else 1)
     working = [compute, elementwise, *(exposed[axis] for axis in ("TP", "CP", "EP") if axis in exposed)]
     outside = [exposed[axis] for axis in ("PP", "DP") if axis in exposed]
+    if host_bytes:
+        working.append(explain("offload exposed", "s", "max(M/speed - F*work, 0) + max(M/speed - (1 - F)*work, 0)",
+                               M=host_bytes, speed=assumptions.host_bytes_per_s, F=shares.forward,
+                               work=float(compute) + float(elementwise)))
     working_s = sum(map(float, working))
     bubble = [step_bubble(layout.schedule, layout.pp, layout.chunks, micro_batches, working_s, float(compute), shares)]
     optimizer = optimizer_time(shape, layout, cluster, state, assumptions)

@@ -8,7 +8,7 @@ from utils.planner.explained import in_words, plain
 AXES = ("tp", "cp", "ep", "pp", "dp")
 SAID = {"dtype", "efficiency", "fused_attention", "causal", "rails", "attention_efficiency", "kernels", "link_efficiency",
         "memory_efficiency", "pipelined_tp", "contention", "call_s", "gather_ahead", "logit_bytes", "dispatch",
-        "library_bytes", "fragmentation", *(f"hidden_{axis}" for axis in AXES)}
+        "library_bytes", "fragmentation", "host_bytes_per_s", *(f"hidden_{axis}" for axis in AXES)}
 
 
 def assumptions_in_words(plan: Any) -> list[str]:
@@ -30,7 +30,7 @@ def assumptions_in_words(plan: Any) -> list[str]:
         "Scores that the causal mask hides are computed, and counted in MFU.",
         "Dropout's masks are kept." if plan.dropout else "There is no dropout.",
         _hidden(assumed), *_beside(assumed), _links(cluster), *_reached(assumed), *_ports(assumed),
-        f"The loss keeps {assumed.logit_bytes:g} bytes for each logit.", *_taken(assumed),
+        f"The loss keeps {assumed.logit_bytes:g} bytes for each logit.", *_taken(assumed), *_host(plan),
     ]
     usual = type(assumed)()
     others = [field.name for field in fields(assumed) if field.name not in SAID
@@ -44,6 +44,13 @@ def _framework(plan: Any) -> list[str]:
     off = in_words(round(float(plan.off), 3), "share")
     return [f"It is planned as {plan.framework} trains. Seconds that were planned so were off by {off} on the mean, "
             "compared with measured steps."]
+
+
+def _host(plan: Any) -> list[str]:
+    if not plan.layout.offload_layers:
+        return []
+    return [f"What {plan.layout.offload_layers} layers of each device keep goes to the host's memory and comes back, at "
+            f"{in_words(plan.assumptions.host_bytes_per_s, 'bytes/s')} each way, beside the computation."]
 
 
 def _attention(assumed: Any) -> list[str]:
