@@ -345,7 +345,8 @@ def test_megatron_arguments_that_cannot_be_are_refused_in_words(arguments, devic
 
 def test_what_megatron_has_and_the_planner_has_not_is_said():
     job = from_megatron([*LLAMA_ARGUMENTS, "--recompute-granularity", "full", "--recompute-method", "block",
-                         "--recompute-num-layers", "4", "--optimizer-cpu-offload", "--num-virtual-stages-per-pipeline-rank", "2",
+                         "--recompute-num-layers", "4", "--optimizer-cpu-offload",
+                         "--num-virtual-stages-per-pipeline-rank", "2",
                          "--pipeline-model-parallel-size", "4", "--decoder-first-pipeline-num-layers", "6"], 16)
     said = str(job)
     assert job.layout.recompute_layers is None  # 4 of each of two chunks are all
