@@ -112,17 +112,20 @@ def write(path: Path, rows: list[dict[str, str]]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="do", required=True)
-    running = commands.add_parser("run")
+    running = commands.add_parser("run", usage="%(prog)s WHAT [--python PATH] [--in SYSTEM] -- COMMAND ...")
     running.add_argument("what")
     running.add_argument("--python", help="the interpreter whose versions are noted")
     running.add_argument("--in", dest="system", help="another system than this one, where the command enters it")
-    running.add_argument("command", nargs=argparse.REMAINDER)
     commands.add_parser("keep").add_argument("files", nargs="*", type=Path, default=[FRESH])
-    asked = parser.parse_args()
+    arguments = sys.argv[1:]
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    asked = parser.parse_args(arguments[:end])
     if asked.do == "keep":
         keep(asked.files)
         return 0
-    return run(asked.what, asked.command[asked.command[:1] == ["--"]:], asked.python, asked.system)
+    if not arguments[end + 1:]:
+        running.error("which command? It stands behind --")
+    return run(asked.what, arguments[end + 1:], asked.python, asked.system)
 
 
 if __name__ == "__main__":
