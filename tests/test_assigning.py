@@ -94,7 +94,8 @@ def test_what_is_not_assigned_comes_solved():
 def test_the_preview_says_which_path_an_exercise_is_on():
     unit = Assigned("03_zero1", ("sharded_step", "FlatOptimizer", "reshard"))
     course = CourseFile(units={unit.unit: unit})
-    lines = [*preview(course, unit, assigned(solutions(unit.unit), unit, course))]
+    notebook = solutions(unit.unit)
+    lines = [*preview(course, unit, assigned(notebook, unit, course), graded(notebook))]
     assert [" ".join(line.split()[:2]) for line in lines[1:]] == ["sharded_step ★", "FlatOptimizer 8", "reshard (c)"]
 
 

@@ -2,6 +2,8 @@
 
 import unicodedata
 
+from utils.languages.choice import translated
+
 TURNS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")  # what changes the direction of text
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last are wide forms
 
@@ -20,3 +22,9 @@ def whole(text: str) -> str:
 def cell(value: object) -> object:
     """A value for a spreadsheet, which takes no text of ours for a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
+
+
+def sentence(remark: str) -> str:
+    """A remark with a capital and a full stop, in the language of the course."""
+    told = translated(remark)
+    return f"{told[:1].upper()}{told[1:]}{'' if told.endswith('.') else translated('.')}"

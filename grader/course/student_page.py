@@ -15,10 +15,10 @@ from grader.contracts import contracts_of
 from grader.course.autograde import reason
 from grader.course.cell import exercise_of, is_check, is_solution, language_of, name_of
 from grader.course.course_file import course_if_any
-from grader.course.feedback import sentence
 from grader.course.folder import Course
 from grader.course.late import how_late
 from grader.course.requests import Request
+from grader.course.shown import sentence
 from grader.judging.html import fill_in
 from utils.languages.choice import speaking
 

@@ -19,7 +19,6 @@ from grader.course.late import penalty_in_words
 from grader.course.platforms import PLATFORMS, BadTable, roster
 from grader.course.requests import requests_for
 from grader.course.shown import plain
-from grader.report.files import write_files, write_marks
 from grader.report.likeness import Pair, near_identical
 from grader.report.records import UNREADABLE, Submission, code_cells, one_line, read_sources, read_submission
 from grader.report.tally import summarise
@@ -67,6 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
                       bad_requests=tuple(wrong) if summary.whole_class else ())
     print(as_text(summary, max(NARROWEST, shutil.get_terminal_size((110, 24)).columns)))
     if arguments.out or not arguments.student:
+        from grader.report.files import write_files, write_marks  # they draw: without them nobody waits for matplotlib
+
         folder = arguments.out or course.root / "reports" / unit
         names = write_files(summary, folder)
         no_marks = write_marks(course, summary, folder / "marks.csv", _taking_part(course, unit))

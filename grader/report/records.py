@@ -12,8 +12,8 @@ from nbformat import NotebookNode
 
 from grader.course.alarms import ALARMS, OTHER, Alarm
 from grader.course.cell import is_solution, name_of
-from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
-from grader.judging.demands import NETWORK_DEMAND
+from grader.evidence.endings import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
+from grader.evidence.traffic import NETWORK_DEMAND
 from grader.report.likeness import Sources
 
 LONGEST_TEXT, LARGEST_NUMBER = 600, 1e18
