@@ -11,7 +11,7 @@ from nbgrader.api import MissingEntry
 
 from grader.contracts import CHALLENGE, CORE, contracts_of
 from grader.course.assigning import assigned, graded, local
-from grader.course.changed import changes, exercise_changes, total_change
+from grader.course.changed import changes, cost_in_words, exercise_changes, extension_of, total_change
 from grader.course.course_file import NAME, Assigned, BadCourseFile, CourseFile, course_if_any, course_in
 from grader.course.folder import Course
 from grader.course.release import CannotRelease, refuse_wrong_marks, release
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         shaped = {unit: assigned(solutions[unit], what, course) for unit, what in course.units.items()}
         lines = [line for unit, what in course.units.items()
                  for line in preview(course, what, shaped[unit], graded(solutions[unit]))]
-        lines += _since_last_time(root, course, shaped)
+        lines += [*_about_time(course), *_since_last_time(root, course, shaped)]
         _refuse_lost_marks(folder, shaped)
     except (BadCourseFile, CannotRelease) as error:
         print(f"Nothing was changed: {error}", file=sys.stderr)
@@ -70,6 +70,13 @@ def preview(course: CourseFile, unit: Assigned, notebook: NotebookNode, own: Map
         remark = "withdrawn" if name in course.withdrawn else "" if points == own[name] else f"{own[name]:g} by default"
         signed = f"{name}{signs.get(known[name].path, '')}"
         yield f"  {signed:<28} {points:>3g} points  {known[name].minutes:>3} min  {remark}".rstrip()
+
+
+def _about_time(course: CourseFile) -> Iterator[str]:
+    """What being late costs, and who may be."""
+    yield f"being late: {cost_in_words(course.late)}"
+    for who, until in course.extensions.items():
+        yield f"{extension_of(*who)}: {local(until, course)}"
 
 
 def _since_last_time(root: Path, course: CourseFile, shaped: dict[str, NotebookNode]) -> list[str]:

@@ -3,6 +3,7 @@
 import unicodedata
 
 from utils.languages.choice import translated
+from utils.words import columns
 
 TURNS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")  # what changes the direction of text
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last are wide forms
@@ -12,6 +13,19 @@ def plain(text: str) -> str:
     """On one line, without control characters, changes of direction and half characters."""
     return "".join("�" if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(c) in TURNS else c
                    for c in text)
+
+
+def shorten(text: str, width: int) -> str:
+    """Cut to `width` columns, with nothing in it that a terminal would obey."""
+    text, used, kept = plain(text), 0, []
+    for character in text:
+        used += columns(character)
+        if used > width:
+            while kept and used > width - 1:
+                used -= columns(kept.pop())
+            return "".join(kept).rstrip() + "…"
+        kept.append(character)
+    return text
 
 
 def whole(text: str) -> str:
