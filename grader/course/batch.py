@@ -313,7 +313,7 @@ def _results(workers: Workers, jobs: list[Job], work: Work, unsafe: bool, progre
             result = Result(job.submission.student, job.submission.unit, digest, code_digest(),
                             notebook.decode(), record, job.again.digest)
             job.journal.put(result)
-            _say(progress.line(job.submission, _in_short(record, job.again.only)))
+            _say(progress.line(job.submission, in_short(record, job.again.only)))
             job.result = result
         if job.result is not None:
             yield job
@@ -415,7 +415,7 @@ def _in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {error!s:.300}"
 
 
-def _in_short(record: dict, only: Sequence[str] = ()) -> str:
+def in_short(record: dict, only: Sequence[str] = ()) -> str:
     """"46/52 points  21 s  2 exercises not full  look: …"; "ring_time 2/2 points  9 s" where only this was to be marked."""
     verdicts = [verdict for name, verdict in record["exercises"].items() if not only or name in only]
     points = f"{sum(v['points'] for v in verdicts):g}/{sum(v['max_points'] for v in verdicts):g} points"
