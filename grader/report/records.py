@@ -45,9 +45,11 @@ class Outcome:
     by_hand: float | None = None
 
     @property
-    def told(self) -> str:
-        """"2 of 4", "0 of 4, 1 by hand"."""
-        return f"{self.points:g} of {self.max_points:g}" + ("" if self.by_hand is None else f", {self.by_hand:g} by hand")
+    def with_points(self) -> str:
+        """"reduce (2 of 4)", "reduce (0 of 4, 1 by hand)"."""
+        if self.by_hand is None:
+            return f"{self.exercise} ({self.points:g} of {self.max_points:g})"
+        return f"{self.exercise} ({self.points:g} of {self.max_points:g}, {self.by_hand:g} by hand)"
 
     @property
     def full(self) -> bool:
@@ -93,7 +95,7 @@ class Submission:
         reasons: dict[str, list[str]] = {}
         for one in self.outcomes.values():
             if not one.full or one.by_hand is not None:
-                reasons.setdefault(one.reason or GIVEN_BY_HAND, []).append(f"{one.exercise} ({one.told})")
+                reasons.setdefault(one.reason or GIVEN_BY_HAND, []).append(one.with_points)
         return reasons
 
     @property

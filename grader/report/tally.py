@@ -115,10 +115,13 @@ class Summary:
         return [request for request in self.requests if not request.answer]
 
     def points_of(self, request: Request) -> str:
-        """What was given where a student asks: "2 of 4 points", "0 of 4, 1 by hand"."""
+        """What was given where a student asks: "2 of 4 points", "0 of 4 points, 1 by hand"."""
         submission = next(one for one in self.submissions if one.student == request.student)
         outcome = submission.outcomes.get(request.exercise)
-        return f"{outcome.told}{' points' if outcome.by_hand is None else ''}" if outcome else "not marked"
+        if outcome is None:
+            return "not marked"
+        by_hand = "" if outcome.by_hand is None else f", {outcome.by_hand:g} by hand"
+        return f"{outcome.points:g} of {outcome.max_points:g} points{by_hand}"
 
     def called(self, student: str) -> str:
         """How people are told of one of these students."""
