@@ -206,7 +206,7 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
     printed = course.grader("report", UNIT, "--student", "ann")
     assert "\nann (Ann Lee)\n" in printed
     assert f"{(9 + fit) / 10:g} points off for being late: 1 day × 10 %" in printed
-    assert f"fit_alpha_beta ({fit:g} of {fit:g}, {fit - 1:g} by hand): the points were given by hand" in printed
+    assert f"fit_alpha_beta ({fit:g} of {fit:g}; {fit - 1:g} by hand): the points were given by hand" in printed
     for words in (f"{7.5 + fit:g} of {10 + fit:g} points", "7.5 of 10 points were given by hand, and these count.",
                   "<td>The points were given by hand. A &lt;b&gt;good&lt;/b&gt; try</td>", "Your request is answered below:",
                   '<a href="#fit_alpha_beta-answer">', '<p id="fit_alpha_beta-answer">',

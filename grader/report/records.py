@@ -46,10 +46,10 @@ class Outcome:
 
     @property
     def with_points(self) -> str:
-        """"reduce (2 of 4)", "reduce (0 of 4, 1 by hand)"."""
+        """"reduce (2 of 4)", "reduce (0 of 4; 1 by hand)"."""
         if self.by_hand is None:
             return f"{self.exercise} ({self.points:g} of {self.max_points:g})"
-        return f"{self.exercise} ({self.points:g} of {self.max_points:g}, {self.by_hand:g} by hand)"
+        return f"{self.exercise} ({self.points:g} of {self.max_points:g}; {self.by_hand:g} by hand)"
 
     @property
     def full(self) -> bool:
