@@ -131,7 +131,7 @@ def test_one_exercise_is_marked_again_and_the_others_keep_their_marks(tmp_path, 
 def test_a_submission_s_line_is_about_what_was_asked_for():
     record = {"exercises": {"reduce": {"points": 0, "max_points": 4}, "ring_time": {"points": 2, "max_points": 2}},
               "seconds": 9.4, "alarms": [{"text": "it breaks off: " + "x" * LONGEST_ALARM}]}
-    look = f"look: it breaks off: {'x' * (LONGEST_ALARM - 16)}…"
+    look = f"look: it breaks off: {'x' * (LONGEST_ALARM - 17)}…"
     assert in_short(record) == f"2/6 points  9 s  1 exercise not full  {look}"
     assert in_short(record, ("ring_time",)) == f"ring_time 2/2 points  9 s  {look}"
 
