@@ -1,10 +1,10 @@
 """What marks the course: exercises, checks, the judge, autograding. In a notebook: `from grader import check, progress`.
 
 checks: check.<exercise>(fn). contracts: what notebooks say of their exercises. not_written: what a cell does that needs
-what is not written. standing: progress(). hunt: the programs of the blind hunt. exercises: the exercises.
-calling: how a rank calls a function. evidence: what comes of it. judging: from evidence to a verdict. sandbox: where
-students' code is marked. course: nbgrader's side. report: how a class did. bundle: the students' archive. translation:
-catalogues for courses in other languages.
+what is not written. standing: progress(). hunt: the programs of the blind hunt. broken: programs with a bug. exercises: the
+exercises. calling: how a rank calls a function. evidence: what comes of it. judging: from evidence to a verdict. sandbox:
+where students' code is marked. course: nbgrader's side. report: how a class did. bundle: the students' archive.
+translation: catalogues for courses in other languages.
 """
 
 import importlib

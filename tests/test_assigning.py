@@ -94,7 +94,8 @@ def test_what_is_not_assigned_comes_solved():
 def test_the_preview_says_which_path_an_exercise_is_on():
     unit = Assigned("03_zero1", ("sharded_step", "FlatOptimizer", "reshard"))
     course = CourseFile(units={unit.unit: unit})
-    lines = [*preview(course, unit, assigned(solutions(unit.unit), unit, course))]
+    notebook = solutions(unit.unit)
+    lines = [*preview(course, unit, assigned(notebook, unit, course), graded(notebook))]
     assert [" ".join(line.split()[:2]) for line in lines[1:]] == ["sharded_step ★", "FlatOptimizer 8", "reshard (c)"]
 
 
@@ -155,6 +156,8 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
     write(course, FILE)
     printed = course.grader("assign", "--dry-run")
     assert "2 exercises" in printed and "10 points" in printed and not (course.root / "assigned").exists()
+    assert ("being late: costs 10 % a day\n" in printed
+            and "extension of bob in 01_collectives: 05 May 2027, 12:00 (UTC)\n" in printed)
     course.grader("assign")
     for student in ("ann", "bob"):
         hand_in(course, student, "2027-05-04 11:00:00 UTC")  # not a day late; bob may
@@ -182,6 +185,7 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
     with course.gradebook() as gradebook:  # as the formgrader does
         assert gradebook.find_grade("ring_time_check", UNIT, UNIT, "bob").manual_score == 7.5
         gradebook.find_grade("fit_alpha_beta_check", UNIT, UNIT, "ann").manual_score = fit - 1
+        gradebook.update_or_create_student("ann", first_name="Ann", last_name="Lee")  # as collect does
         gradebook.db.commit()
     (course.root / "requests" / UNIT).mkdir(parents=True)
     (course.root / "requests" / UNIT / "bob.txt").write_text("Exercise: fit_alpha_beta\nWhy <b>?\n\nAnswer: So.")
@@ -200,16 +204,18 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
     assert f"{(9 + fit) / 10:g} points were taken off because it was late: 1 day × 10 %." in late
     assert (page.count("What you handed in"), late.count("What you handed in")) == (2, 1)
     printed = course.grader("report", UNIT, "--student", "ann")
+    assert "\nann (Ann Lee)\n" in printed
     assert f"{(9 + fit) / 10:g} points off for being late: 1 day × 10 %" in printed
-    for words in (f"{7.5 + fit:g} of {10 + fit:g} points", "7.5 of 10 points were given by hand",
-                  "<td>The points were given by hand.</td>", "Your request is answered below:",
+    assert f"fit_alpha_beta ({fit:g} of {fit:g}; {fit - 1:g} by hand): the points were given by hand" in printed
+    for words in (f"{7.5 + fit:g} of {10 + fit:g} points", "7.5 of 10 points were given by hand, and these count.",
+                  "<td>The points were given by hand. A &lt;b&gt;good&lt;/b&gt; try</td>", "Your request is answered below:",
                   '<a href="#fit_alpha_beta-answer">', '<p id="fit_alpha_beta-answer">',
                   "A &lt;b&gt;good&lt;/b&gt; try", "Why &lt;b&gt;?", "So."):
         assert words in page
 
     write(course, FILE + "ann = { 01_collectives = 2027-05-06 }\n")  # a second extension, once she is marked
     printed = course.grader("autograde", UNIT)
-    assert "2 unchanged" in printed and f"1 penalty changed: ann {(9 + fit) / 10:g} → 0" in printed
+    assert "2 unchanged" in printed and f"1 penalty changed: ann (Ann Lee) {(9 + fit) / 10:g} → 0" in printed
     with course.gradebook() as gradebook:
         assert gradebook.find_submission(UNIT, "ann").late_submission_penalty == 0
     write(course, FILE + "bob = 3\n")
@@ -226,7 +232,7 @@ def test_what_is_released_marked_reported_and_exported_agrees(course):
     printed = course.grader("handback", "folder", UNIT, "--roster", str(course.root / "roster.csv"), "--dry-run")
     assert f"exercises changed: ann; bob. `python -m grader autograde {UNIT} --same-cases` marks these anew" in printed
     printed = course.grader("autograde", UNIT, "--same-cases")
-    assert "What changes:" in printed and re.search(r"ann +ring_time +10 → 0\n", printed)
+    assert "What changes:" in printed and re.search(r"ann \(Ann Lee\) +ring_time +10 → 0\n", printed)
     assert course.marks()["bob"] == {"ring_time": 0, "fit_alpha_beta": fit}
     with course.gradebook() as gradebook:
         assert gradebook.find_submission(UNIT, "bob").max_score == fit

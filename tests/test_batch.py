@@ -10,6 +10,8 @@ import shutil
 import socket
 import sqlite3
 import subprocess
+import threading
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -19,6 +21,7 @@ from sqlalchemy.exc import DataError, OperationalError
 from grader.course import batch, files, pool
 from grader.course import folder as folders
 from grader.course.again import ANEW
+from grader.course.batch import LONGEST_ALARM, in_short, ticking
 from grader.course.folder import time_of
 from grader.course.journal import Journal, Result
 from grader.course.mark import left_unmarked
@@ -123,6 +126,21 @@ def test_one_exercise_is_marked_again_and_the_others_keep_their_marks(tmp_path, 
     assert "1 unchanged" in autograde(course)[1]
     code, printed = autograde(course, "--exercise", "ring_all_gathr")
     assert code == 2 and "Did you mean 'ring_all_gather'?" in printed
+
+
+def test_a_submission_s_line_is_about_what_was_asked_for():
+    record = {"exercises": {"reduce": {"points": 0, "max_points": 4}, "ring_time": {"points": 2, "max_points": 2}},
+              "seconds": 9.4, "alarms": [{"text": "it breaks off: " + "x" * LONGEST_ALARM}]}
+    look = f"look: it breaks off: {'x' * (LONGEST_ALARM - 17)}…"
+    assert in_short(record) == f"2/6 points  9 s  1 exercise not full  {look}"
+    assert in_short(record, ("ring_time",)) == f"ring_time 2/2 points  9 s  {look}"
+
+
+def test_the_bar_s_clock_goes_on_while_nothing_is_done():
+    ticks, fifth = [], threading.Event()
+    bar = SimpleNamespace(disable=False, refresh=lambda: (ticks.append(1), len(ticks) >= 5 and fifth.set()))
+    with ticking(bar, every_s=0.001):
+        assert fifth.wait(60)
 
 
 @pytest.mark.long

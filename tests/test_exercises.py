@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from grader.broken import is_broken
 from grader.checks import PUBLIC_SEED, trials_of, tried_on, verdict_on
 from grader.course.mark import PATIENCE
 from grader.evidence.evidence import RETURNED, Evidence
 from grader.exercises import EXERCISES, UNITS, order_of
-from grader.exercises.broken import is_broken
 from grader.exercises.references import ROOT, functions_of, mistakes_of, reference_cell
 from grader.judging.compare import same
 from grader.judging.demands import HIDDEN_DEMAND, NotSeen

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from grader.evidence.evidence import RETURNED, pack, unpack
+from grader.evidence.traffic import NETWORK_DEMAND
 from grader.exercises import EXERCISES
 from grader.exercises.references import ROOT
-from grader.judging.demands import NETWORK_DEMAND
 from grader.judging.general import IN_GROUPS_ONLY, LAST_RESORTS
 
 RIGHT = [torch.tensor([1.0, 2.0, 4.0]), torch.tensor([3.0, 5.0, 9.0])]

@@ -45,13 +45,15 @@ def course_folder(folder: Path) -> Path:
     notebook.cells = [cell for cell in notebook.cells if belongs(cell, {"ring_time"})]
     nbformat.write(notebook, source)
     (folder / "own.toml").write_text(f"[units.{UNIT}]\ndue = 2027-05-03\n[late]\npercent_a_day = 10\n")
+    downloads = folder / "downloads" / UNIT
+    downloads.mkdir(parents=True)
     (folder / "gradebook.csv").write_text("Student,ID,SIS Login ID,Section,Unit 01 (7)\n    Points Possible,,,,9\n"
                                           '"Lee, Ann",1000001,ann,L01,\n')
-    (folder / "worksheet.csv").write_text(
+    (downloads / "worksheet.csv").write_text(
         "Identifier,Full name,Grade,Maximum grade,Last modified (submission)\n"
         f'Participant 1000001,Ann Lee,,{EXERCISES["ring_time"].max_points:g},"Tuesday, 4 May 2027, 6:21 PM"\n'
         "Participant 1000002,Bo Li,,2,-\n")
-    with zipfile.ZipFile(folder / "submissions.zip", "w") as archive:
+    with zipfile.ZipFile(downloads / "submissions.zip", "w") as archive:
         archive.write(source, f"Ann Lee_1000001_assignsubmission_file_/{UNIT} (1).ipynb")
     return folder
 
@@ -88,7 +90,7 @@ def test_every_command_runs_as_written(tmp_path):
     assert "notebooks of 1 student." in said and "Late (1): Ann Lee, 1000001 (18 h)" in said and "nothing (1): Bo Li" in said
     row, = csv.DictReader((folder / "handed_back" / UNIT / "marks.csv").open())
     assert row["Student"] == "Lee, Ann" and float(row["Unit 01 (7)"]) == 0.9 * EXERCISES["ring_time"].max_points
-    assert said.count("The assignment has ") == 1 and "The assignment has 9 points on Canvas" in said
+    assert said.count("the assignment had ") == 1 and "the assignment had 9 points on Canvas" in said
     back = folder / "by_moodle"
     row, = csv.DictReader((back / "marks.csv").open())
     most = EXERCISES["ring_time"].max_points
@@ -108,5 +110,5 @@ def test_the_guide_has_commands_for_every_step():
 
 def test_the_first_evening_is_short():
     text = (ROOT / "grader" / "README.md").read_text()
-    page = text[text.index("## Your first evening"):text.index("The rest of this page")]
+    page = text[text.index("## Your first evening"):text.index("## Release")]
     assert len(page.split()) <= 500 and page.count("```sh") == 12

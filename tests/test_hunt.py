@@ -13,13 +13,13 @@ import pytest
 import torch
 
 from grader import hunt
+from grader.broken import MARK, broken_program, is_broken
 from grader.bundle import archive
 from grader.checks import trials_of, tried_on, verdict_on
 from grader.course.mark import mark_submission
 from grader.course.splice import is_solution, name_of
 from grader.evidence.case import FAULT, WHOLE_RUN
 from grader.exercises import EXERCISES, order_of
-from grader.exercises.broken import MARK, broken_program, is_broken
 from grader.exercises.references import ROOT, functions_of, reference_cell, with_source
 from grader.judging.judge import judge
 from tests.course import SANDBOX, Course

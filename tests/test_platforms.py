@@ -269,10 +269,10 @@ def test_handing_back_says_where_the_platform_has_other_points(course, tmp_path)
     assert written.splitlines()[-1].startswith(
         "When you upload marks of this unit again, tick *Allow updating records that have been modified more recently in "
         "Moodle than in the spreadsheet*")  # Moodle's own words: ignoremodified in its assignfeedback_offline
-    assert "The assignment has 26 points on Moodle, and the unit has 2. Set its *Maximum grade* to 2 in its" in printed
+    assert "the assignment had 26 points on Moodle, and the unit has 2. Unless you have done so since, set its" in printed
     arguments = ["handback", "canvas", UNIT, "--roster", str(tmp_path / "gradebook.csv"), "--dry-run", "--title"]
-    assert "The assignment has" not in course.grader(*arguments, "Unit 01")
-    assert "The assignment has 30 points on Canvas, and the unit has 2. Set its *Points* to 2" in course.grader(
+    assert "the assignment had" not in course.grader(*arguments, "Unit 01")
+    assert "on Canvas, and the unit has 2. Unless you have done so since, set its *Points* to 2 there" in course.grader(
         *arguments, "Unit 02")
     with pytest.raises(CalledProcessError) as caught:
         course.grader(*arguments, "Unit 1")

@@ -31,8 +31,9 @@ from grader.report.files import exercise_rows, submission_rows
 from grader.report.page import page
 from grader.report.records import Submission, read_outcome, read_record
 from grader.report.tally import ALIKE, NOT_MARKED, summarise
-from grader.report.terminal import as_text, columns
+from grader.report.terminal import as_text
 from utils.trace.trace import Trace
+from utils.words import columns
 
 ROOT = Path(__file__).resolve().parent.parent
 UNIT = "01_collectives"

@@ -134,7 +134,7 @@ def test_the_page_of_feedback_has_no_english_but_the_student_s():
         text = fill_in(student_page.__file__, remarks=[feedback.sentence("nothing is written in it")], **page)
     assert '<html lang="zh">' in text and "里面什么也没有写。" in text and "：2 天 × 10 %。" in text
     body = re.sub("<[^>]*>", " ", text.partition("<main>")[2])
-    assert english_in(body) == ["Ann Lee", "well done", "all my own words"]
+    assert english_in(body) == ["Ann Lee", "well done", "well done", "all my own words"]  # the comment also says why
     assert '<html lang="en">' in fill_in(student_page.__file__, remarks=[], **page)
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import nbformat
@@ -11,11 +11,10 @@ from nbgrader.api import MissingEntry
 
 from grader.contracts import CHALLENGE, CORE, contracts_of
 from grader.course.assigning import assigned, graded, local
-from grader.course.changed import changes, exercise_changes, total_change
+from grader.course.changed import changes, cost_in_words, exercise_changes, extension_of, total_change
 from grader.course.course_file import NAME, Assigned, BadCourseFile, CourseFile, course_if_any, course_in
 from grader.course.folder import Course
 from grader.course.release import CannotRelease, refuse_wrong_marks, release
-from grader.exercises import EXERCISES
 
 SOURCES, RELEASED = "assigned/solutions", "assigned/notebooks"  # where nbgrader's configuration looks, with a course.toml
 LAST_TIME = f"assigned/{NAME}"  # as it was then
@@ -31,9 +30,11 @@ def run(arguments: argparse.Namespace) -> int:
     root = folder.root
     try:
         course = course_in(root)
-        shaped = {unit: assigned(_solutions(root, unit), what, course) for unit, what in course.units.items()}
-        lines = [line for unit, notebook in shaped.items() for line in preview(course, course.units[unit], notebook)]
-        lines += _since_last_time(root, course, shaped)
+        solutions = {unit: _solutions(root, unit) for unit in course.units}
+        shaped = {unit: assigned(solutions[unit], what, course) for unit, what in course.units.items()}
+        lines = [line for unit, what in course.units.items()
+                 for line in preview(course, what, shaped[unit], graded(solutions[unit]))]
+        lines += [*_about_time(course), *_since_last_time(root, course, shaped)]
         _refuse_lost_marks(folder, shaped)
     except (BadCourseFile, CannotRelease) as error:
         print(f"Nothing was changed: {error}", file=sys.stderr)
@@ -58,18 +59,24 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def preview(course: CourseFile, unit: Assigned, notebook: NotebookNode) -> Iterator[str]:
-    """What a unit asks of students, line by line."""
+def preview(course: CourseFile, unit: Assigned, notebook: NotebookNode, own: Mapping[str, float]) -> Iterator[str]:
+    """What a unit asks of students, line by line. own: exercise → its points where course.toml says nothing of them."""
     known, now = {contract.name: contract for contract in contracts_of(notebook.cells)}, graded(notebook)
     minutes = sum(known[name].minutes for name in now)
     due = f", due {local(unit.due, course)}" if unit.due else ", no due date"
     signs = {CORE: " ★", CHALLENGE: " (c)"}
     yield f"{unit.unit}: {len(now)} exercises, {minutes} minutes of writing, {sum(now.values()):g} points{due}"
     for name, points in now.items():
-        own = EXERCISES[name].max_points
-        remark = "withdrawn" if name in course.withdrawn else "" if points == own else f"{own:g} by default"
+        remark = "withdrawn" if name in course.withdrawn else "" if points == own[name] else f"{own[name]:g} by default"
         signed = f"{name}{signs.get(known[name].path, '')}"
         yield f"  {signed:<28} {points:>3g} points  {known[name].minutes:>3} min  {remark}".rstrip()
+
+
+def _about_time(course: CourseFile) -> Iterator[str]:
+    """What being late costs, and who may be."""
+    yield f"being late: {cost_in_words(course.late)}"
+    for who, until in course.extensions.items():
+        yield f"{extension_of(*who)}: {local(until, course)}"
 
 
 def _since_last_time(root: Path, course: CourseFile, shaped: dict[str, NotebookNode]) -> list[str]:

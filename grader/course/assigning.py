@@ -8,12 +8,11 @@ from collections.abc import Iterator, Sequence
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from grader.contracts import contracts_of
+from grader.broken import MARK as BROKEN
+from grader.contracts import Contract, contracts_of
 from grader.course.cell import LANGUAGE, is_check, is_solution, name_of, nbgrader_of
 from grader.course.course_file import LEFT_OUT, Assigned, BadCourseFile, CourseFile, LateRule
 from grader.course.source import defined_in, used_in
-from grader.exercises import EXERCISES
-from grader.exercises.broken import MARK as BROKEN
 from grader.hunt import program_with
 from utils.languages.choice import ENGLISH
 
@@ -39,7 +38,7 @@ def assigned(solutions: NotebookNode, unit: Assigned, course: CourseFile) -> Not
     notebook.cells = list(shaped)
     for cell in filter(is_check, notebook.cells):
         name = name_of(cell).removesuffix("_check")
-        cell.metadata.nbgrader.points = course.points(name, unit.unit, EXERCISES[name].max_points)
+        cell.metadata.nbgrader.points = course.points(name, unit.unit, nbgrader_of(cell)["points"])
     first = notebook.cells[0]
     first.source = re.sub(r"\n{3,}", "\n\n", COUNTED.sub("", CORE_PATH.sub("", first.source))).rstrip() + "\n"
     own = new_markdown_cell(in_words(unit, course, contracts), id="assigned", metadata=first.metadata)
@@ -49,10 +48,10 @@ def assigned(solutions: NotebookNode, unit: Assigned, course: CourseFile) -> Not
     return notebook
 
 
-def in_words(unit: Assigned, course: CourseFile, contracts: Sequence) -> str:
+def in_words(unit: Assigned, course: CourseFile, contracts: Sequence[Contract]) -> str:
     """What a unit asks for, for its students."""
     asked = [contract for contract in contracts if contract.name in unit.exercises]
-    rows = "\n".join(f"| {one.title} | {one.minutes} | {_points(course, unit, one.name)} |" for one in asked)
+    rows = "\n".join(f"| {one.title} | {one.minutes} | {_points(course, unit, one)} |" for one in asked)
     minutes = sum(contract.minutes for contract in asked)
     due = f" Hand in by {local(unit.due, course)}.{late_in_words(course.late)}" if unit.due else ""
     rest = "left out" if unit.others == LEFT_OUT else "solved, and not marked"
@@ -81,8 +80,8 @@ def _exercises(number: int) -> str:
     return f"{number} exercise{'' if number == 1 else 's'}"
 
 
-def _points(course: CourseFile, unit: Assigned, name: str) -> str:
-    return "withdrawn" if name in course.withdrawn else f"{course.points(name, unit.unit, EXERCISES[name].max_points):g}"
+def _points(course: CourseFile, unit: Assigned, one: Contract) -> str:
+    return "withdrawn" if one.name in course.withdrawn else f"{course.points(one.name, unit.unit, one.points):g}"
 
 
 def _given(cells: Sequence[NotebookNode], names: set[str]) -> Iterator[NotebookNode]:

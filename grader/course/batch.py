@@ -5,8 +5,9 @@ import contextlib
 import errno
 import itertools
 import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import nbformat
@@ -18,16 +19,17 @@ from grader.course.again import ANEW, Again, put_beside, record_in
 from grader.course.cell import exercise_of, is_check
 from grader.course.course_file import BadCourseFile, course_if_any, nearest
 from grader.course.files import BadFile
-from grader.course.folder import Course, CourseError, Submission
+from grader.course.folder import Course, CourseError, Submission, called
 from grader.course.gradebook import keep, register, scores
 from grader.course.journal import Busy, Journal, Result, code_digest, digest_of
 from grader.course.late import enter_penalty
-from grader.course.shown import plain
+from grader.course.shown import plain, shorten
 from grader.sandbox import bubblewrap as sandbox
 
 OF_THE_GRADEBOOK = (OperationalError, InterfaceError)  # locked, out of reach, on a full disk
 OF_EVERYBODY = (Busy, cluster.ClusterError, sandbox.NoSandbox, BadCourseFile, *OF_THE_GRADEBOOK)
 OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+LONGEST_ALARM = 80  # in the line of a submission; the report has all of it
 Others = Sequence[tuple[str, bytes]]
 Workers = pool.Pool | cluster.Cluster
 
@@ -81,6 +83,10 @@ class Work:
     jobs: list[Job] = field(default_factory=list)
     unchanged: list[Submission] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)  # see Course.names
+
+    def called(self, student: str) -> str:
+        return called(plain(student), self.names)
 
     def add_problems(self, problems: Iterable[str]) -> None:
         """Each once: some are found with every unit."""
@@ -195,6 +201,7 @@ def _grade(work: Work, course: Course, arguments: argparse.Namespace) -> float:
         print("Without a sandbox: the code of the submissions can do whatever you can.", file=sys.stderr)
     if todo and (done := len(work.unchanged) + len(ready)):
         print(f"{done} of {done + len(todo)} are marked; {len(todo)} left.", flush=True)
+    work.names = course.names()
     _enter_penalties(work, course)
     asks = arguments.regrade or arguments.same_cases
     for job in itertools.chain(ready, _mark(todo, work, arguments)):
@@ -212,7 +219,7 @@ def _enter_penalties(work: Work, course: Course) -> None:
         with work.only(submission, "is marked, but what being late costs could not be entered"):
             before, now = (round(points, 2) for points in enter_penalty(course, submission.student, submission.unit))
             if before != now:
-                changed.append(f"{plain(submission.student)} {before:g} → {now:g}")
+                changed.append(f"{work.called(submission.student)} {before:g} → {now:g}")
     if changed:
         print(f"{len(changed)} penalt{'y' if len(changed) == 1 else 'ies'} changed: {'; '.join(changed)}")
 
@@ -241,9 +248,8 @@ def _mark(jobs: list[Job], work: Work, arguments: argparse.Namespace) -> Iterato
     peak_bytes, again = 0, []
     bar = tqdm(total=len(jobs), disable=None, smoothing=0.1,
                bar_format="marking {n_fmt}/{total_fmt} |{bar}| {elapsed} gone, about {remaining} to go")
-    with _workers(arguments, len(jobs)) as workers, bar:
-        bar.refresh()
-        progress = Progress(bar)
+    with _workers(arguments, len(jobs)) as workers, bar, ticking(bar):
+        progress = Progress(bar, work.called)
         for job in _results(workers, jobs, work, arguments.unsafe, progress):
             peak_bytes = max(peak_bytes, job.result.record["peak_bytes"])
             if job.result.record.get("too_busy"):
@@ -265,6 +271,27 @@ def _mark(jobs: list[Job], work: Work, arguments: argparse.Namespace) -> Iterato
         _say(f"Peak memory: a sandbox {_gib(peak_bytes)} of the {allowed} it may use{on_workers}.")
 
 
+@contextlib.contextmanager
+def ticking(bar: tqdm, every_s: float = 1.0) -> Iterator[None]:
+    """Its clock goes on while no submission is done, so that a person sees that marking goes on."""
+    done = threading.Event()
+
+    def tick() -> None:
+        while not done.wait(every_s):
+            bar.refresh()
+
+    bar.refresh()
+    clock = threading.Thread(target=tick, daemon=True)
+    if not bar.disable:
+        clock.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if not bar.disable:
+            clock.join()
+
+
 def _workers(arguments: argparse.Namespace, most: int) -> contextlib.AbstractContextManager[Workers]:
     """Those of a cluster, or so many of this machine."""
     if arguments.scheduler:
@@ -278,7 +305,7 @@ def _results(workers: Workers, jobs: list[Job], work: Work, unsafe: bool, progre
         progress.done()
         if isinstance(marked, str):
             work.problems.append(f"{job.submission} could not be marked: {marked}")
-            _say(progress.line(job.submission, f"not marked: {marked:.200}"))
+            _say(progress.line(job.submission, f"not marked: {shorten(marked, 200)}"))
             continue
         job.result = None
         with work.only(job.submission, "was marked, but the result is not as it must be"):
@@ -286,7 +313,7 @@ def _results(workers: Workers, jobs: list[Job], work: Work, unsafe: bool, progre
             result = Result(job.submission.student, job.submission.unit, digest, code_digest(),
                             notebook.decode(), record, job.again.digest)
             job.journal.put(result)
-            _say(progress.line(job.submission, _in_short(record)))
+            _say(progress.line(job.submission, in_short(record, job.again.only)))
             job.result = result
         if job.result is not None:
             yield job
@@ -327,14 +354,14 @@ def _keep_changes(work: Work, course: Course, yes: bool) -> None:
             old = old_points.get(exercise)
             if old != points:
                 before_it = "not marked" if old is None else f"{old:g}"
-                changes.append(f"  {plain(student):<20} {exercise:<28} {before_it} → {points:g}")
+                changes.append(f"  {work.called(student):<20} {exercise:<28} {before_it} → {points:g}")
     print("\n".join(["What changes:", *changes] if changes else ["No mark changes."]))
     if changes and not yes and sys.stdin.isatty() and input("Keep these marks? [y/N] ").strip().lower() not in ("y", "yes"):
         for job in jobs:
             job.journal.drop(job.submission.student)
         print("Nothing was kept: the gradebook is as before.")
         return
-    for job in tqdm(jobs, desc="keeping", unit="submission", disable=None):
+    for job in tqdm(jobs, desc="keeping", unit="submission", disable=None if changes else True):
         _keep(work, course, job)
 
 
@@ -354,8 +381,8 @@ def _conclude(work: Work, units: list[str], seconds: float) -> int:
 class Progress:
     """How far a batch is: a bar; where none is shown (in a file), a line for each submission has what it would say."""
 
-    def __init__(self, bar: tqdm):
-        self.bar, self._number, self._began = bar, 0, time.monotonic()
+    def __init__(self, bar: tqdm, called: Callable[[str], str]):
+        self.bar, self._called, self._number, self._began = bar, called, 0, time.monotonic()
 
     def done(self) -> None:
         self._number += 1
@@ -367,7 +394,7 @@ class Progress:
         left_s = (time.monotonic() - self._began) / self._number * (total - self._number)
         estimate = f"  (about {_duration(left_s)} to go)" if self.bar.disable and self._number < total else ""
         count = f"[{self._number:>{len(str(total))}}/{total}]"
-        return f"{count} {submission.student:<16} {submission.unit}  {text}{estimate}"
+        return f"{count} {self._called(submission.student):<16} {submission.unit}  {text}{estimate}"
 
 
 def _say(text: str) -> None:
@@ -388,15 +415,15 @@ def _in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {error!s:.300}"
 
 
-def _in_short(record: dict) -> str:
-    """"46/52 points  21 s  2 exercises not full  1 alarm"."""
-    verdicts = record["exercises"].values()
-    parts = [f"{sum(v['points'] for v in verdicts):g}/{sum(v['max_points'] for v in verdicts):g} points",
-             f"{record['seconds']:.0f} s"]
+def in_short(record: dict, only: Sequence[str] = ()) -> str:
+    """"46/52 points  21 s  2 exercises not full  look: …"; "ring_time 2/2 points  9 s" where only this was to be marked."""
+    verdicts = [verdict for name, verdict in record["exercises"].items() if not only or name in only]
+    points = f"{sum(v['points'] for v in verdicts):g}/{sum(v['max_points'] for v in verdicts):g} points"
+    parts = [" ".join([", ".join(only), points]).strip(), f"{record['seconds']:.0f} s"]
     not_full = sum(verdict["points"] < verdict["max_points"] for verdict in verdicts)
     if not_full:
         parts.append(f"{not_full} exercise{'' if not_full == 1 else 's'} not full")
-    parts += [f"look: {alarm['text']:.80}" for alarm in record["alarms"][:1]]
+    parts += [f"look: {shorten(alarm['text'], LONGEST_ALARM)}" for alarm in record["alarms"][:1]]
     return "  ".join(parts)
 
 

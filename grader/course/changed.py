@@ -19,12 +19,15 @@ def changes(before: CourseFile, now: CourseFile) -> Iterator[str]:
             yield f"{unit}: assigned for the first time"
         else:
             yield from _unit(before.units[unit], now.units[unit], now)
-    yield from _pair("being late", _in_words(before.late), _in_words(now.late))
-    for student, unit in dict.fromkeys((*before.extensions, *now.extensions)):
-        until = [_when(course.extensions.get((student, unit)), now) for course in (before, now)]
-        yield from _pair(f"extension of {student} in {unit}", *until)
+    yield from _pair("being late", cost_in_words(before.late), cost_in_words(now.late))
+    for who in dict.fromkeys((*before.extensions, *now.extensions)):
+        yield from _pair(extension_of(*who), *(_when(course.extensions.get(who), now) for course in (before, now)))
     yield from (f"{name}: withdrawn from now on" for name in sorted(now.withdrawn - before.withdrawn))
     yield from (f"{name}: no longer withdrawn" for name in sorted(before.withdrawn - now.withdrawn))
+
+
+def extension_of(student: str, unit: str) -> str:
+    return f"extension of {student} in {unit}"
 
 
 def exercise_changes(before: Mapping[str, float], now: Mapping[str, float]) -> Iterator[str]:
@@ -57,7 +60,8 @@ def _when(time: datetime.datetime | None, course: CourseFile) -> str:
     return local(time, course) if time else "none"
 
 
-def _in_words(rule: LateRule) -> str:
+def cost_in_words(rule: LateRule) -> str:
+    """What being late costs, for instructors."""
     if rule == replace(rule, percent_a_day=0.0, most_days=float("inf")):
         return "costs nothing"
     after = "" if rule.most_days == float("inf") else f", everything after {rule.most_days:g} days"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
+from grader.course.shown import sentence
 from grader.course.splice import harmless
 from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
 from grader.judging.verdict import Verdict, sign
@@ -36,12 +37,6 @@ def remarks_cell(remarks: Sequence[str]) -> NotebookNode:
     """What a student should know beside her points, for the top of the marked notebook: text, whatever is quoted in it."""
     lines = "".join(f"<li>{''.join(map(harmless, sentence(remark)))}</li>" for remark in remarks)
     return new_markdown_cell(f"**{translated('What marking noticed')}**\n\n<ul>{lines}</ul>")
-
-
-def sentence(remark: str) -> str:
-    """A remark with a capital and a full stop, in the language of the course."""
-    told = translated(remark)
-    return f"{told[:1].upper()}{told[1:]}{'' if told.endswith('.') else translated('.')}"
 
 
 def _reasons(verdict: Verdict) -> list[str]:

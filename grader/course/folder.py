@@ -98,6 +98,13 @@ class Course:
         paths = glob.glob(f"{glob.escape(before)}*{glob.escape(after)}", include_hidden=True)
         return {path[len(before):len(path) - len(after)]: Path(path) for path in paths if os.path.isdir(path)}
 
+    def names(self) -> dict[str, str]:
+        """Student → her name, of those whom the gradebook knows by a platform's number: an e-mail tells who she is."""
+        with self.gradebook() as gradebook:
+            names = {student.id: plain(" ".join(filter(None, (student.first_name, student.last_name))))
+                     for student in gradebook.students}
+        return {student: name for student, name in names.items() if name and "@" not in student}
+
     def places(self, unit: str) -> dict[str, dict[str, str]]:
         """Of whoever was collected from a platform: the platform's "id" and "name", and the "place" of her files there."""
         try:
@@ -186,6 +193,11 @@ def as_released(path: Path) -> bytes:
         raise CourseError(f"{path} is not as it was released: somebody worked in {some}, which would count for students who "
                           f"wrote nothing there. `make notebooks ARGS={path.stem}` makes it anew")
     return content
+
+
+def called(student: str, names: Mapping[str, str]) -> str:
+    """How people are told of her: 1000127 (Wei Wang). names: see Course.names."""
+    return f"{student} ({names[student]})" if student in names else student
 
 
 def chosen(students: Iterable[str], patterns: Sequence[str]) -> list[str]:

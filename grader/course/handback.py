@@ -13,12 +13,12 @@ from grader.course.late import enter_penalty
 from grader.course.platforms import PLATFORMS, BadTable, Mark, feedback_files, marks_table, most_in, roster
 from grader.course.requests import Request, requests_for
 from grader.course.shown import plain
-from grader.course.student_page import page_of
+from grader.course.student_page import page_of, solutions_in
 
 HANDED_BACK = "handed_back"
-MAXIMUM = {"moodle": "Set its *Maximum grade* to {most} in its settings on Moodle, without rescaling grades, before you "
-                     "upload the marks.",
-           "canvas": "Set its *Points* to {most} on Canvas before you import the marks."}
+MAXIMUM = {"moodle": "Unless you have done so since, set its *Maximum grade* to {most} in its settings there, without "
+                     "rescaling grades, before you upload the marks.",
+           "canvas": "Unless you have done so since, set its *Points* to {most} there before you import the marks."}
 SECOND_UPLOAD = ("When you upload marks of this unit again, tick *Allow updating records that have been modified more "
                  "recently in Moodle than in the spreadsheet*, because Moodle otherwise leaves its newer grades alone.")
 
@@ -66,7 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
     without = [mark.student for mark in marks if not mark.feedback]
     most = sum(contract.points for contract in contracts_in(course.released_notebook(arguments.unit)))
     if most_there is not None and round(most_there, 2) != round(most, 2):
-        print(f"The assignment has {most_there:g} points on {arguments.platform.capitalize()}, and the unit has {most:g}. "
+        print(f"When you downloaded the table, the assignment had {most_there:g} points on "
+              f"{arguments.platform.capitalize()}, and the unit has {most:g}. "
               f"{MAXIMUM[arguments.platform].format(most=f'{most:g}')}")
     rows = csv.count("\n") - 1
     print(f"{arguments.unit}: {len(marks)} students with marks, {rows} of them in the table, feedback for "
@@ -96,12 +97,13 @@ def marks_of(course: Course, unit: str, places: dict[str, dict]) -> tuple[list[M
     """(the marks of everyone whom the gradebook has marked, what students asked to have looked at again)"""
     marks = []
     titles = {contract.name: contract.title for contract in contracts_in(course.released_notebook(unit))}
+    released = solutions_in(course.released_notebook(unit))
     with course.gradebook() as gradebook:
         submissions = gradebook.assignment_submissions(unit)
         requests, _ = requests_for(course, unit, titles, [submission.student.id for submission in submissions])
         for submission in submissions:
             student, penalty = submission.student.id, submission.late_submission_penalty or 0.0
-            page = page_of(course, gradebook, submission, requests)
+            page = page_of(course, gradebook, submission, requests, released)
             place = places.get(student, {"id": student, "place": student})
             record = record_in(course.folder("autograded_directory", student, unit), unit)
             grades = {grade.name.removesuffix("_check"): grade.max_score

@@ -64,6 +64,8 @@ def how_late(course: CourseFile | None, submission: SubmittedAssignment) -> str:
 def penalty_in_words(course: CourseFile | None, submission: SubmittedAssignment) -> str:
     """How many points it costs, and by which rule, if that is known."""
     points, how = round(submission.late_submission_penalty, 2), how_late(course, submission)
+    if points == 1:
+        return f"1 point off for being late: {how}" if how else "1 point off for being late"
     return f"{points:g} points off for being late: {how}" if how else f"{points:g} points off for being late"
 
 

@@ -30,8 +30,9 @@ from grader.course.splice import Step, steps_of
 from grader.course.suspicion import suspicions
 from grader.evidence import parcel
 from grader.evidence.evidence import Evidence
+from grader.evidence.traffic import NETWORK_DEMAND
 from grader.exercises import EXERCISES
-from grader.judging.demands import HIDDEN_DEMAND, NETWORK_DEMAND
+from grader.judging.demands import HIDDEN_DEMAND
 from grader.judging.exercise import Exercise, Trial
 from grader.judging.judge import judge
 from grader.judging.verdict import Verdict

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 import nbformat
-from nbgrader.api import MissingEntry
+from nbgrader.api import Grade, MissingEntry, SubmittedAssignment
 
 from grader.course.assigning import graded
 from grader.course.course_file import BadCourseFile, nearest
@@ -57,6 +57,16 @@ def _give(course: Course, unit: str, student: str, exercise: str, points: str, c
             gradebook.find_comment(exercise, unit, unit, student).manual_comment = comment
         gradebook.db.commit()
         return f"{plain(student)}, {exercise}: {before:g} → {grade.score:g} of {grade.max_score:g} points"
+
+
+def by_hand(submission: SubmittedAssignment) -> dict[str, float]:
+    """Exercise → the points that count in place of the judge's, where they are others."""
+    return {grade.name.removesuffix("_check"): grade.score for one in submission.notebooks for grade in one.grades
+            if is_by_hand(grade) and grade.max_score}
+
+
+def is_by_hand(grade: Grade) -> bool:
+    return grade.manual_score is not None and grade.manual_score != grade.auto_score
 
 
 def _number(text: str, most: float) -> float:

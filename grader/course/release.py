@@ -1,6 +1,8 @@
 """Make the students' notebooks from the solutions, with nbgrader's own generate_assignment (`make notebooks`)."""
 
+import contextlib
 import difflib
+import logging
 import re
 import shutil
 import subprocess
@@ -12,20 +14,25 @@ from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
+from nbgrader.apps import NbGrader
+from nbgrader.converters import GenerateAssignment
+from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import ClearSolutions
-from nbgrader.utils import compute_checksum
+from nbgrader.utils import capture_log, compute_checksum
 
+from grader.broken import broken_program, is_broken
 from grader.contracts import contracts_of
 from grader.course.cell import grade_id, in_words
-from grader.course.counts import bring_up_to_date
 from grader.course.course_file import NAME
-from grader.exercises.broken import broken_program, is_broken
 from grader.hunt import EMPTY_CELL, has_faults
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 ALIKE = 0.8  # of its letters: a line that is like a mark is meant to be one
 AN_ERROR = re.compile(r"[\w.]*(?:Error|Exception|Entry): .*")
+HEARD = logging.getLogger("nbgrader.release")  # what nbgrader says here is told only where it fails
+HEARD.setLevel(logging.ERROR)
+HEARD.propagate = False
 
 
 class ClearOrBreak(ClearSolutions):
@@ -69,17 +76,28 @@ def release(root: Path, units: Sequence[str], released: str) -> None:
     """Have nbgrader make the students' notebooks in `released`, of all these units or of none.  Raises: CannotRelease."""
     with tempfile.TemporaryDirectory(dir=root, prefix=".release-") as made:
         for unit in units:
-            command = [sys.executable, "-m", "nbgrader", "generate_assignment", unit, "--force", "--create",
-                       f"--CourseDirectory.release_directory={made}"]
-            done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-            if done.returncode:
-                why = AN_ERROR.findall(done.stderr)
-                raise CannotRelease(f"nbgrader could not release {unit}: {why[-1] if why else done.stderr}")
+            said = _generate(root, unit, made)
+            if said:
+                why = AN_ERROR.findall(said)
+                raise CannotRelease(f"nbgrader could not release {unit}: {why[-1] if why else said}")
         for unit in units:
             place = root / released / unit
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.rmtree(place, ignore_errors=True)
             shutil.move(Path(made) / unit, place)
+
+
+def _generate(root: Path, unit: str, released: str) -> str:
+    """`nbgrader generate_assignment`, without a program of its own; what it says where it cannot."""
+    with contextlib.chdir(root):
+        app = NbGrader()
+        app.load_config_file()
+        app.config.CourseDirectory.assignment_id = unit
+        app.config.CourseDirectory.release_directory = released
+        converter = GenerateAssignment(coursedir=CourseDirectory(config=app.config), config=app.config, log=HEARD)
+        converter.force = converter.create_assignment = True
+        done = capture_log(converter)
+    return "" if done["success"] else f"{done['error']}\n{done.get('log', '')}"
 
 
 def refuse_wrong_marks(file: Path, notebook: NotebookNode) -> None:
@@ -114,6 +132,8 @@ def main() -> None:
     """
     if (ROOT / NAME).is_file():
         sys.exit(subprocess.run([sys.executable, "-m", "grader", "assign"], cwd=ROOT).returncode)
+    from grader.course.counts import bring_up_to_date  # it needs all exercises, and with them torch
+
     units = [path.stem for path in sorted((ROOT / "solutions").glob("*/*.ipynb")) if path.stem == path.parent.name]
     if unknown := set(sys.argv[1:]) - set(units):
         sys.exit(f"there is no unit {', '.join(unknown)}; expected some of {', '.join(units)}, or none for all")

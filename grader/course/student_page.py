@@ -9,16 +9,17 @@ from typing import Any
 import nbformat
 from markupsafe import Markup
 from nbformat import NotebookNode
-from nbgrader.api import Grade, Gradebook, MissingEntry, SubmittedAssignment
+from nbgrader.api import Gradebook, MissingEntry, SubmittedAssignment
 
 from grader.contracts import contracts_of
 from grader.course.autograde import reason
 from grader.course.cell import exercise_of, is_check, is_solution, language_of, name_of
 from grader.course.course_file import course_if_any
-from grader.course.feedback import sentence
 from grader.course.folder import Course
 from grader.course.late import how_late
+from grader.course.points import is_by_hand
 from grader.course.requests import Request
+from grader.course.shown import sentence
 from grader.judging.html import fill_in
 from utils.languages.choice import speaking
 
@@ -47,9 +48,10 @@ class Row:
         return any(request.answer for request in self.requests)
 
 
-def page_of(course: Course, gradebook: Gradebook, submission: SubmittedAssignment,
-            requests: Sequence[Request] = ()) -> str | None:
-    """The page of one marked submission; None where what marking wrote is gone. requests: the class's."""
+def page_of(course: Course, gradebook: Gradebook, submission: SubmittedAssignment, requests: Sequence[Request],
+            released: Mapping[str, str]) -> str | None:
+    """The page of one marked submission; None where what marking wrote is gone. requests: the class's;
+    released: exercise → its cell before a student wrote in it."""
     student, unit = submission.student, submission.assignment.name
     folder = course.folder("autograded_directory", student.id, unit)
     try:
@@ -59,7 +61,7 @@ def page_of(course: Course, gradebook: Gradebook, submission: SubmittedAssignmen
         return None
     late = how_late(course_if_any(course.root), submission)
     with speaking(language_of(notebook)):
-        return _page(notebook, record, gradebook, submission, requests, _solutions(course.released_notebook(unit)), late)
+        return _page(notebook, record, gradebook, submission, requests, released, late)
 
 
 def _page(notebook: NotebookNode, record: dict[str, Any], gradebook: Gradebook, submission: SubmittedAssignment,
@@ -87,12 +89,12 @@ def _rows(notebook: NotebookNode, record: dict[str, Any], gradebook: Gradebook, 
             continue
         yield Row(exercise, titles.get(exercise, exercise), _number(grade.score), _number(grade.max_score),
                   _reason(verdict), _html_of(cell), solutions.get(exercise, "")[:SOLUTION_LETTERS],
-                  _comments(gradebook, submission, exercise), _by_hand(grade), tuple(
+                  _comments(gradebook, submission, exercise), is_by_hand(grade), tuple(
                       one for one in requests if (one.student, one.exercise) == (submission.student.id, exercise)),
                   not grade.max_score)
 
 
-def _solutions(notebook: Path) -> dict[str, str]:
+def solutions_in(notebook: Path) -> dict[str, str]:
     """Exercise → its cell; nothing of a notebook that is not there."""
     return _solutions_in(nbformat.read(notebook, as_version=4)) if notebook.is_file() else {}
 
@@ -120,10 +122,6 @@ def _comments(gradebook: Gradebook, submission: SubmittedAssignment, exercise: s
     except MissingEntry:
         return ()
     return (comment.manual_comment,) if comment.manual_comment else ()
-
-
-def _by_hand(grade: Grade) -> bool:
-    return grade.manual_score is not None and grade.manual_score != grade.auto_score
 
 
 def _name(student: Any) -> str:

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from safetensors.torch import load, save
 
+from grader.evidence.endings import DEADLOCKED, RAISED, RETURNED, TIMED_OUT  # noqa: F401  who needs evidence has them here
 from grader.evidence.traffic import Observed
 from utils.trace.memory import RankMemory
 from utils.trace.source import Line
 from utils.trace.trace import Trace
 
 MAX_BYTES = 256 << 20
-RETURNED, RAISED, DEADLOCKED, TIMED_OUT = "returned", "raised", "deadlocked", "timed out"
 
 SKELETON_ERROR = "NotImplementedError"  # what an untouched skeleton raises
 NOT_WRITTEN = f"{{}} is not written yet: replace its raise {SKELETON_ERROR} line."

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 FOREIGN, NOTICE = "not gloo", "notice"  # something else; gloo's "ready to send" and "ready to receive", which carry no data
 CONNECTION, NOT_TCP = "connection", "not TCP"
+NETWORK_DEMAND = "network contradicts"  # the demand that it bears out what ranks say of their calls
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from grader.exercises.broken import broken_program
+from grader.broken import broken_program
 from grader.judging.exercise import Mistake
 from utils.trace.source import remember
 

@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from grader.calling.watching_inputs import INPUTS_LOOKED_AT
+from grader.evidence.traffic import NETWORK_DEMAND
 from grader.judging.exercise import Demand, Look
 from grader.judging.network import contradictions
 from utils.trace.calls import POINT_TO_POINT
 from utils.trace.trace import Call, Trace
 
-NETWORK_DEMAND, HIDDEN_DEMAND = "network contradicts", "memory hidden"  # their hints send for a person
+HIDDEN_DEMAND = "memory hidden"  # its hint, and NETWORK_DEMAND's, send for a person
 
 
 class NotSeen(LookupError):

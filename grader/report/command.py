@@ -14,12 +14,12 @@ from grader.contracts import contracts_in
 from grader.course.alarms import OTHER, Alarm
 from grader.course.cell import name_of
 from grader.course.course_file import BadCourseFile, course_if_any
-from grader.course.folder import COLLECTED, Course, chosen
+from grader.course.folder import COLLECTED, Course, called, chosen
 from grader.course.late import penalty_in_words
 from grader.course.platforms import PLATFORMS, BadTable, roster
+from grader.course.points import by_hand
 from grader.course.requests import requests_for
 from grader.course.shown import plain
-from grader.report.files import write_files, write_marks
 from grader.report.likeness import Pair, near_identical
 from grader.report.records import UNREADABLE, Submission, code_cells, one_line, read_sources, read_submission
 from grader.report.tally import summarise
@@ -58,8 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
                          *(f"  {submission.student}: {submission.not_marked}" for submission in submissions))
     contracts = contracts_in(course.released_notebook(unit))
     submissions = _with_outdated(unit, submissions, {contract.name: contract.points for contract in contracts})
-    penalties = _penalties(course, unit)
-    submissions = [replace(one, late=penalties.get(one.student, "")) for one in submissions]
+    submissions = _with_the_gradebook(course, unit, submissions)
     paths = {contract.name: contract.path for contract in contracts}
     requests, wrong = requests_for(course, unit, {contract.name: contract.title for contract in contracts}, marked)
     summary = summarise(unit, submissions, *_alike(course, unit, marked, submissions), students, paths)
@@ -67,6 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
                       bad_requests=tuple(wrong) if summary.whole_class else ())
     print(as_text(summary, max(NARROWEST, shutil.get_terminal_size((110, 24)).columns)))
     if arguments.out or not arguments.student:
+        from grader.report.files import write_files, write_marks  # they draw: without them nobody waits for matplotlib
+
         folder = arguments.out or course.root / "reports" / unit
         names = write_files(summary, folder)
         no_marks = write_marks(course, summary, folder / "marks.csv", _taking_part(course, unit))
@@ -85,15 +86,22 @@ def _taking_part(course: Course, unit: str) -> set[str]:
     return known
 
 
-def _penalties(course: Course, unit: str) -> dict[str, str]:
-    """Student → what being late costs, and by which rule; nobody, if the gradebook cannot be read."""
+def _with_the_gradebook(course: Course, unit: str, submissions: list[Submission]) -> list[Submission]:
+    """With what it knows beside the judge's records: names, what being late costs, points by hand; as they are, if it cannot
+    be read."""
     if not course.has_gradebook:
-        return {}
-    with contextlib.suppress(SQLAlchemyError, ImportError, BadCourseFile), course.gradebook() as gradebook:
-        assigned = course_if_any(course.root)
-        return {one.student.id: penalty_in_words(assigned, one)
-                for one in gradebook.assignment_submissions(unit) if one.late_submission_penalty}
-    return {}
+        return submissions
+    with contextlib.suppress(SQLAlchemyError, ImportError, BadCourseFile):
+        names, assigned = course.names(), course_if_any(course.root)
+        with course.gradebook() as gradebook:
+            entered = {one.student.id: one for one in gradebook.assignment_submissions(unit)}
+            late = {student: penalty_in_words(assigned, one)
+                    for student, one in entered.items() if one.late_submission_penalty}
+            hands = {student: by_hand(one) for student, one in entered.items()}
+        return [replace(one, late=late.get(one.student, ""), called=called(one.student, names), outcomes={
+            name: replace(outcome, by_hand=hands.get(one.student, {}).get(name)) for name, outcome in one.outcomes.items()})
+            for one in submissions]
+    return submissions
 
 
 def _with_outdated(unit: str, submissions: Sequence[Submission], points: Mapping[str, float]) -> list[Submission]:

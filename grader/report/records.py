@@ -12,14 +12,15 @@ from nbformat import NotebookNode
 
 from grader.course.alarms import ALARMS, OTHER, Alarm
 from grader.course.cell import is_solution, name_of
-from grader.evidence.evidence import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
-from grader.judging.demands import NETWORK_DEMAND
+from grader.evidence.endings import DEADLOCKED, RAISED, RETURNED, TIMED_OUT
+from grader.evidence.traffic import NETWORK_DEMAND
 from grader.report.likeness import Sources
 
 LONGEST_TEXT, LARGEST_NUMBER = 600, 1e18
 NOT_WRITTEN, NOTHING_TO_JUDGE = "not written yet", "nothing to judge"
 ENDINGS = {RAISED: "raised an error", DEADLOCKED: "deadlock", TIMED_OUT: "out of time"}
 OWN_CELLS = "own cells"
+GIVEN_BY_HAND = "the points were given by hand"
 UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
@@ -29,7 +30,8 @@ class Outcome:
 
     symptom: a few words, the same for all with the same trouble; lesson: what it means, if that is known; seen: what the
     judge saw here.
-    contradicted: what the network said against the calls.
+    contradicted: what the network said against the calls. by_hand: the points that count in place of these, if a person gave
+    other ones.
     """
 
     exercise: str
@@ -40,6 +42,14 @@ class Outcome:
     lesson: str = ""
     seen: str = ""
     contradicted: str = ""
+    by_hand: float | None = None
+
+    @property
+    def with_points(self) -> str:
+        """"reduce (2 of 4)", "reduce (0 of 4; 1 by hand)"."""
+        if self.by_hand is None:
+            return f"{self.exercise} ({self.points:g} of {self.max_points:g})"
+        return f"{self.exercise} ({self.points:g} of {self.max_points:g}; {self.by_hand:g} by hand)"
 
     @property
     def full(self) -> bool:
@@ -56,7 +66,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Submission:
-    """One student's record. not_marked: why there is none, else empty. late: what being late costs, in words."""
+    """One student's record. not_marked: why there is none, else empty. late: what being late costs, in words. called: how
+    people are told of her, where that is more than `student`."""
 
     student: str
     not_marked: str = ""
@@ -66,6 +77,10 @@ class Submission:
     remarks: tuple[str, ...] = ()
     alarms: tuple[Alarm, ...] = ()
     late: str = ""
+    called: str = ""
+
+    def __str__(self) -> str:
+        return self.called or self.student
 
     @property
     def without_work(self) -> Outcome | None:
@@ -76,11 +91,11 @@ class Submission:
 
     @property
     def reasons(self) -> dict[str, list[str]]:
-        """reason -> "exercise (points of points)" of all that lost points for it."""
+        """reason -> "exercise (points of points)" of all that lost points for it, or got other ones by hand."""
         reasons: dict[str, list[str]] = {}
         for one in self.outcomes.values():
-            if not one.full:
-                reasons.setdefault(one.reason, []).append(f"{one.exercise} ({one.points:g} of {one.max_points:g})")
+            if not one.full or one.by_hand is not None:
+                reasons.setdefault(one.reason or GIVEN_BY_HAND, []).append(one.with_points)
         return reasons
 
     @property

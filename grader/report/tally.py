@@ -4,6 +4,7 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
@@ -114,10 +115,21 @@ class Summary:
         return [request for request in self.requests if not request.answer]
 
     def points_of(self, request: Request) -> str:
-        """What the judge gave where a student asks: "2 of 4 points"."""
+        """What was given where a student asks: "2 of 4 points", "0 of 4 points, 1 by hand"."""
         submission = next(one for one in self.submissions if one.student == request.student)
         outcome = submission.outcomes.get(request.exercise)
-        return f"{outcome.points:g} of {outcome.max_points:g} points" if outcome else "not marked"
+        if outcome is None:
+            return "not marked"
+        by_hand = "" if outcome.by_hand is None else f", {outcome.by_hand:g} by hand"
+        return f"{outcome.points:g} of {outcome.max_points:g} points{by_hand}"
+
+    def called(self, student: str) -> str:
+        """How people are told of one of these students."""
+        return self._called.get(student, student)
+
+    @cached_property
+    def _called(self) -> dict[str, str]:
+        return {one.student: str(one) for one in self.submissions}
 
     def symptoms(self, most: int) -> list[tuple[str, int, tuple[Symptom, ...]]]:
         """(exercise, of how many students, its commonest symptoms), where there are any.
@@ -135,7 +147,7 @@ class Summary:
 
     def times(self) -> str | None:
         """Seconds to mark one submission: "median 20, longest 95 (bo)"; None where no record has them."""
-        timed = [(marked.seconds, marked.student) for marked in self.marked if marked.seconds is not None]
+        timed = [(marked.seconds, str(marked)) for marked in self.marked if marked.seconds is not None]
         if not timed:
             return None
         longest, student = max(timed)
@@ -150,10 +162,11 @@ def summarise(unit: str, submissions: Sequence[Submission], pairs: Sequence[Pair
     whole = complete(submissions)
     chosen = tuple(submission for submission in whole if students is None or submission.student in students)
     looks: list[Look] = []
+    called = {submission.student: str(submission) for submission in whole}
     by_exercise: dict[str, dict[str, Outcome]] = defaultdict(dict)
     for submission in chosen:
         student = submission.student
-        looks += [*_own_looks(submission), *_likenesses(student, pairs)]
+        looks += [*_own_looks(submission), *_likenesses(student, pairs, called)]
         if student in not_compared:
             looks.append(Look(student, NOT_COMPARED, not_compared[student]))
         for name, outcome in submission.outcomes.items():
@@ -215,12 +228,12 @@ def _own_looks(submission: Submission) -> list[Look]:
     return looks
 
 
-def _likenesses(student: str, pairs: Sequence[Pair]) -> list[Look]:
+def _likenesses(student: str, pairs: Sequence[Pair], called: Mapping[str, str]) -> list[Look]:
     """One line that names all whose text is like this student's."""
     own = [pair for pair in pairs if student in pair.students]
     if not own:
         return []
-    others = [name for pair in own for name in pair.students if name != student]
+    others = [called.get(name, name) for pair in own for name in pair.students if name != student]
     where = f", in {listed(own[0].exercises)}" if own[0].exercises else ""
     return [Look(student, ALIKE, f"like {listed(others)}: {own[0].share:.0%} of what few others wrote is the same, "
                                  f"variables' names aside{where}")]

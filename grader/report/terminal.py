@@ -4,11 +4,10 @@ import itertools
 import textwrap
 from collections.abc import Sequence
 
-from grader.course.shown import plain
+from grader.course.shown import plain, shorten
 from grader.report.tally import Summary, Tally, listed
 from utils.figures.tables import Column, Table
 from utils.languages.choice import translated
-from utils.words import columns
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 SYMPTOMS_SHOWN = 2
@@ -38,19 +37,6 @@ def histogram(tally: Tally) -> str:
     return "".join(BLOCKS[round((len(BLOCKS) - 1) * count / max(bins))] if count else "·" for count in bins)
 
 
-def shorten(text: str, width: int) -> str:
-    """Cut to `width` columns, with nothing in it that a terminal would obey."""
-    text, used, kept = plain(text), 0, []
-    for character in text:
-        used += columns(character)
-        if used > width:
-            while kept and used > width - 1:
-                used -= columns(kept.pop())
-            return "".join(kept).rstrip() + "…"
-        kept.append(character)
-    return text
-
-
 def _table(summary: Summary) -> Table:
     rows = [{"exercise": t.exercise, "path": t.path, "students": len(t.points), "mean": t.mean, "max": f"{t.max_points:g}",
              "histogram": histogram(t), **{name: None if t.withdrawn else getattr(t, name)
@@ -76,7 +62,7 @@ def _details(summary: Summary) -> list[str]:
     lines = []
     for one in summary.submissions:
         looks = [look for look in summary.looks if look.student == one.student]
-        lines += [one.student, *(f"  {', '.join(names)}: {reason}" for reason, names in one.reasons.items())]
+        lines += [str(one), *(f"  {', '.join(names)}: {reason}" for reason, names in one.reasons.items())]
         lines += [f"  {one.late}"] if one.late else []
         lines += [f"  Remark: {remark}" for remark in one.only_remarks]
         lines += [f"  {look.kind.capitalize()}: {look.words}" for look in looks]
@@ -90,7 +76,7 @@ def _requests(summary: Summary) -> list[str]:
     lines = [f"Requests of students ({n_open} open, {len(summary.requests) - n_open} answered)"]
     for request in summary.open_requests:
         words = " ".join(request.words.split())
-        lines += [f"  {request.student}, {request.exercise}, {summary.points_of(request)}: "
+        lines += [f"  {summary.called(request.student)}, {request.exercise}, {summary.points_of(request)}: "
                   f"{words[:LONGEST_REQUEST]}{'…' if len(words) > LONGEST_REQUEST else ''}",
                   f"    {request.replay}", f"    To answer, write a line “Answer: …” below it in {request.file}"]
     return [*lines, *(f"  {words}" for words in summary.bad_requests)]
@@ -105,7 +91,7 @@ def _wrapped(lines: list[str], width: int) -> list[str]:
 def _looks(summary: Summary) -> list[str]:
     lines = ["Needs a look" + (f" ({len(summary.looks)})" if summary.looks else ": nothing")]
     for kind, looks in itertools.groupby(summary.same_looks, key=lambda look: look[0]):  # they come sorted by kind
-        lines += [f"  {kind}", *(f"    {_whose(students)}: {words}" for _, words, students in looks)]
+        lines += [f"  {kind}", *(f"    {_whose([*map(summary.called, students)])}: {words}" for _, words, students in looks)]
     return lines
 
 

@@ -19,7 +19,7 @@ SOURCES = {  # catalogue -> patterns of the files that its sentences stand in
         "utils/deadlocks/[!w]*.py", "utils/trace/source.py", "utils/trace/recorder.py", "utils/trace/traced_group.py",
         "utils/ranks/error_facts.py", "utils/ranks/fresh_process.py", "utils/ranks/payload.py", "utils/ranks/run.py",
         "utils/checking.py",
-        "grader/judging/[cdefjnv]*.py", "grader/judging/*.html", "grader/evidence/evidence.py",
+        "grader/judging/[cdefjnv]*.py", "grader/judging/*.html", "grader/evidence/e*.py",
         "grader/exercises/shared/cases.py", "grader/exercises/technique/rank_by_rank.py", "grader/exercises/hints.toml",
         "grader/calling/checked.py", "grader/checks.py", "grader/not_written.py", "grader/standing.*",
         "grader/course/alarms.py", "grader/course/autograde.py", "grader/course/cell.py", "grader/course/feedback.py",
