@@ -1,6 +1,5 @@
 """Containers, Binder, workflows and docs/where-to-run.md name what is there, and say the same."""
 
-import ast
 import json
 import re
 import tomllib
@@ -9,8 +8,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from nbformat.v4 import new_code_cell, new_notebook
 from packaging.requirements import Requirement
 
+from grader.course.suspicion import suspicions
 from grader.sandbox import bubblewrap
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -74,8 +75,8 @@ def test_workflows_run_what_is_there(file):
 def test_students_get_the_page_s_first_cell():
     first, *_ = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert first in text("grader/bundle/for_students.md")
-    path, = re.findall(r"folder \+ \"/(tools/[\w/]+\.py)", first)
-    assert ast.parse(first) and (ROOT / path).is_file()
+    path, = re.findall(r'%run "{folder}/(tools/[\w/]+\.py)"', first)
+    assert (ROOT / path).is_file() and suspicions(new_notebook(cells=[new_code_cell(first)])) == []
 
 
 def test_the_page_s_modules_and_files_are_there():
