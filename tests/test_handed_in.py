@@ -1,7 +1,5 @@
 """Which unit a notebook belongs to: every unit's notebook handed in for every other one is named as what it is."""
 
-from pathlib import Path
-
 import nbformat
 import pytest
 
@@ -9,9 +7,10 @@ from grader.course.cell import is_solution, name_of
 from grader.course.handed_in import HandedIn, about_others, read_all
 from grader.course.mark import mark_submission
 from grader.exercises import EXERCISES
+from tests.course import ROOT
 
 RELEASED = {path.parent.name: path.read_bytes() for path in
-            sorted((Path(__file__).resolve().parent.parent / "notebooks").glob("*/*.ipynb"))}
+            sorted((ROOT / "notebooks").glob("*/*.ipynb"))}
 UNIT_OF = {exercise.id: exercise.unit for exercise in EXERCISES.values()}
 
 
@@ -63,3 +62,13 @@ def test_what_another_units_notebook_defines_for_this_one_is_marked_all_the_same
     notebook.cells.append(nbformat.v4.new_code_cell("def reduce(x, root, group):\n    return x"))
     one = read_for("01_collectives", nbformat.writes(notebook).encode())
     assert one.wrong and not one.nothing_of_the_unit and "reduce" in one.spliced.written
+
+
+def test_a_second_notebook_needs_a_look_only_where_points_are_missing():
+    solved = (ROOT / "solutions" / "00_start_here" / "00_start_here.ipynb").read_bytes()
+    release, looks = RELEASED["00_start_here"], {}
+    for name, first in {"all points": solved, "none": release}.items():
+        _, record = mark_submission(first, release, others=[("HW1.ipynb", b"{}")])
+        looks[name] = [alarm["text"] for alarm in record["alarms"] if "notebooks were handed in" in alarm["text"]]
+        assert any("notebooks were handed in" in remark for remark in record["remarks"])
+    assert looks["all points"] == [] and len(looks["none"]) == 1

@@ -451,11 +451,13 @@ def test_what_needs_a_look_is_sorted_by_kind_and_told_once():
     refused = record({RING: "right"})
     refused["exercises"][RING] |= {"problem": "The ranks' evidence was not accepted: x.", "points": 0}
     looks = summarise(UNIT, [submission("ann", facts), submission("bo", told), submission("cy", refused),
-                             Submission("dee", "handed in, but not marked")]).looks
+                             Submission("dee", "handed in, but not marked"),
+                             Submission("eve", remarks=("it was interrupted", "it was not done and was interrupted"))]).looks
     assert [(look.student, look.kind) for look in looks] == [
         ("ann", CONTRADICTED), ("bo", CONTRADICTED), ("ann", CONTAINED), ("cy", MALFORMED), ("ann", UNUSUAL),
-        ("ann", OTHER), ("ann", OTHER), ("dee", NOT_MARKED)]
-    assert [look.words for look in looks if look.kind == OTHER] == ["of an earlier version", "something new"]
+        ("ann", OTHER), ("ann", OTHER), ("eve", OTHER), ("dee", NOT_MARKED)]
+    assert [look.words for look in looks if look.kind == OTHER] == [
+        "of an earlier version", "something new", "it was not done and was interrupted"]
 
 
 def test_what_many_submissions_need_a_look_for_is_one_line():

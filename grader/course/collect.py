@@ -260,7 +260,7 @@ def _late(work: Work, assigned: CourseFile, unit: str) -> str:
     if when is None or due is None or when <= due:
         return ""
     if when == due + A_SECOND:
-        return "says the platform, and not by how much"
+        return "says the platform, and not by how much: it counts as one day"
     hours = (when - due).total_seconds() / 3600
     return f"{hours:.0f} h" if 1 <= hours < 48 else f"{hours / 24:.0f} days" if hours >= 48 else f"{hours * 60:.0f} min"
 

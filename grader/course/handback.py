@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         marks, requests = marks_of(course, arguments.unit, places)
         title = arguments.title or arguments.unit
         csv, most_there = marks_table(arguments.platform, title, marks, text), most_in(arguments.platform, title, text)
-        known = {*places, *(student.id for student in roster(arguments.platform, text))}
+        people = {student.id: student.name for student in roster(arguments.platform, text)}
     except BadTable as error:
         print(f"Nothing was written: {table}: {plain(str(error))}", file=sys.stderr)
         return 2
@@ -72,7 +72,10 @@ def run(arguments: argparse.Namespace) -> int:
     rows = csv.count("\n") - 1
     print(f"{arguments.unit}: {len(marks)} students with marks, {rows} of them in the table, feedback for "
           f"{len(marks) - len(without)}.")
-    if elsewhere := [mark.student for mark in marks if mark.student not in known]:
+    if nothing := [name for number, name in people.items() if number not in {mark.id for mark in marks}]:
+        print(f"Without a notebook that was marked, and so not in the table ({len(nothing)}): "
+              f"{'; '.join(map(plain, nothing))}")
+    if elsewhere := [mark.student for mark in marks if mark.student not in {*places, *people}]:
         print(f"Not collected from {arguments.platform}: {'; '.join(map(plain, elsewhere))}. See to these by hand.")
     if without:
         print(f"No page for {'; '.join(map(plain, without))}: the marked notebook or its record is missing. "

@@ -92,6 +92,10 @@ class Marks:
         self.alarms += [Alarm(CONTAINED, f"contained while the cells ran: {problem}") for problem in ran.problems]
 
     @property
+    def full(self) -> bool:
+        return all(verdict.passed or not verdict.max_points for verdict in self.verdicts.values())
+
+    @property
     def points(self) -> float:
         return sum(verdict.points for verdict in self.verdicts.values())
 
@@ -176,14 +180,15 @@ def mark_submission(submitted: bytes, released: bytes, unsafe: bool = False,
         else:
             marks = mark_notebook(one.spliced.notebook, unsafe, known, one.spliced.orders, again, one.lost)
         marked.append((one, marks))
-        if all(verdict.passed or not verdict.max_points for verdict in marks.verdicts.values()):
+        if marks.full:
             break
     chosen, marks = max(marked, key=lambda pair: pair[1].points)
     others = about_others(handed_in, chosen, {one.name: each.points for one, each in marked}) if again.counts is None else []
     odd = [*found, *others, *chosen.wrong]
     marks.counts = chosen.name
     marks.remarks[:0] = [*odd, *(() if chosen.nothing_of_the_unit else chosen.spliced.remarks)]
-    marks.alarms += [Alarm(OTHER, text) for text in odd if not text.startswith(RENAMED)]
+    told = [*found, *chosen.wrong] if marks.full else odd  # no other notebook could have earned more
+    marks.alarms += [Alarm(OTHER, text) for text in told if not text.startswith(RENAMED)]
     if not chosen.nothing_of_the_unit:  # another unit's own cells would be told, and nothing of it runs
         marks.alarms += suspicions(chosen.notebook, release)[:SUSPICIONS]
     notebook = chosen.spliced.notebook
