@@ -6,7 +6,6 @@ CONTRADICTED, CONTAINED, MALFORMED, UNUSUAL, NO_PYTHON, OTHER = ALARMS = (
     "contradicted traffic", "contained", "malformed evidence", "code that no exercise needs",
     "cells that Python cannot read", "other alarms")
 
-INTERRUPTED = "and was interrupted"  # how a remark ends on a cell that ran for too long
 RENAMED = "the file is called"  # how a remark begins that is no reason to look
 
 

@@ -9,7 +9,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
-from grader.course.alarms import ALARMS, CONTRADICTED, INTERRUPTED, MALFORMED, OTHER
+from grader.course.alarms import ALARMS, CONTRADICTED, MALFORMED, OTHER
 from grader.course.requests import Request
 from grader.report.likeness import Pair
 from grader.report.records import Outcome, Submission
@@ -17,6 +17,7 @@ from grader.report.records import Outcome, Submission
 ALIKE, NOT_COMPARED, NOT_MARKED = "near-identical solutions", "not compared with others", "not marked"
 KINDS = (*ALARMS, ALIKE, NOT_COMPARED, NOT_MARKED)
 NAMED = 3
+_INTERRUPTED = "and was interrupted"  # how a remark ends on a cell that ran for too long
 _REFUSED = "evidence was not accepted"
 
 
@@ -218,7 +219,7 @@ def _own_looks(submission: Submission) -> list[Look]:
     if submission.not_marked:
         return [Look(submission.student, NOT_MARKED, submission.not_marked)]
     looks = [Look(submission.student, alarm.kind, alarm.text) for alarm in dict.fromkeys(submission.alarms)]
-    looks += [Look(submission.student, OTHER, remark) for remark in submission.only_remarks if remark.endswith(INTERRUPTED)]
+    looks += [Look(submission.student, OTHER, remark) for remark in submission.only_remarks if remark.endswith(_INTERRUPTED)]
     for outcome in submission.outcomes.values():
         told = {alarm.kind for alarm in submission.alarms if alarm.about == outcome.exercise}
         if outcome.contradicted and CONTRADICTED not in told:
