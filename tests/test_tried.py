@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from tests import bench_report
 from tests.course import ROOT
 
 sys.path.append(str(ROOT / "tools"))
@@ -18,6 +19,10 @@ def elsewhere(monkeypatch, tmp_path):
 
 def test_the_page_is_the_table_of_the_rows():
     assert tried.PAGE.read_text(encoding="utf-8") == tried.page(tried.read(tried.KEPT))
+
+
+def test_the_page_of_ratios_is_the_table_of_the_kept_ones():
+    assert bench_report.PAGE.read_text(encoding="utf-8") == bench_report.page(bench_report.read(bench_report.KEPT))
 
 
 @pytest.mark.parametrize("says, status, outcome", [
