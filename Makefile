@@ -22,7 +22,7 @@ test: $(STAMP) ## run the tests, without the long ones
 test-all: $(STAMP) cluster ## run every test, the linter and the type checker, as CI does
 	$(PY) -m ruff check . && .venv/bin/ty check --python .venv; lint=$$?; $(subst -m pytest,-m tests.run_all,$(PYTEST)) -m "not short" $(ARGS) && exit $$lint
 
-pythons: $(STAMP) ## a short suite on the other Pythons that are here, with the newest libraries; options: ARGS=3.13
+pythons: $(STAMP) ## a short suite on the other Pythons that are here, with the oldest and the newest torch; options: ARGS=3.13
 	$(PY) tools/pythons.py $(ARGS)
 
 grade: $(STAMP) ## autograde the sample submissions

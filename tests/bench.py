@@ -22,7 +22,7 @@ from tests.bench_peers import bench_peers
 from tests.bench_pipeline import bench_micro_batches, bench_one_f_one_b
 from tests.bench_profile import bench_profile
 from tests.bench_reality import bench_reality
-from tests.bench_report import Row, keep
+from tests.bench_report import keep
 from tests.bench_search import bench_search
 from tests.bench_sequence_parallel import bench_sequence_parallel
 from tests.bench_simulator import bench_simulator
@@ -39,11 +39,12 @@ def nothing(rank: int = 0) -> None:
     dist.all_reduce(torch.ones(1))
 
 
-MEASURED: list[Row] = []
+MEASURED: list[dict[str, str]] = []
 
 
 def line(name: str, ratio: float, wanted: str, met: bool, detail: str = "") -> None:
-    MEASURED.append(Row(name, f"{ratio:.2f}", wanted, "yes" if met else "no", detail))
+    MEASURED.append({"name": name, "ratio": f"{ratio:.2f}", "wanted": wanted, "met": "yes" if met else "no",
+                     "detail": detail})
     print(f"{'ok ' if met else 'NOT'}  {name:<62} {ratio:7.2f}   wanted {wanted:<8} {detail}", flush=True)
 
 

@@ -15,6 +15,7 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -89,10 +90,13 @@ def this_system() -> str:
 
 
 def versions(python: str) -> dict[str, str]:
-    """Of the Python that ran it, and of its torch."""
+    """Of the Python that ran it, and of its torch; "?" where they are not there, as after an install that failed."""
     asked = "import platform; from importlib.metadata import version; print(platform.python_version(), version('torch'))"
-    done = subprocess.run([python, "-c", asked], capture_output=True, text=True)
-    return dict(zip(("python", "torch"), done.stdout.split() or ("?", "?"), strict=True))
+    try:
+        said = subprocess.run([python, "-c", asked], capture_output=True, text=True).stdout.split()
+    except OSError:
+        said = []
+    return dict(zip(("python", "torch"), said or ("?", "?"), strict=True))
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -102,9 +106,9 @@ def read(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def write(path: Path, rows: list[dict[str, str]]) -> None:
+def write(path: Path, rows: list[dict[str, str]], columns: Sequence[str] = COLUMNS) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 
