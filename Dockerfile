@@ -19,7 +19,7 @@ FROM system AS installed
 ARG PIP_EXTRA_INDEX_URL=
 WORKDIR /course
 COPY . .
-RUN PIP_NO_CACHE_DIR=1 make .venv/.installed
+RUN PIP_NO_CACHE_DIR=1 make install
 
 FROM system
 WORKDIR /course

@@ -5,9 +5,12 @@ PY := .venv/bin/python
 RUN = env PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY)
 STAMP := .venv/.installed
 
+# Besides the course: what marks submissions, and what tests and builds the project.
+EVERYTHING := .venv/.everything
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help lab test test-all pythons grade notebooks bundle site bench gpu answers mutants changes fuzz pictures cluster clean
+.PHONY: help lab install test test-all pythons grade notebooks bundle site bench gpu answers mutants changes fuzz pictures cluster clean
 
 help: ## list what make can do
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -16,49 +19,51 @@ lab: $(STAMP) ## open the course in JupyterLab; options: PORT=8899 TOKEN=secret 
 	@mkdir -p $(WORKSPACES) && cp -n tools/labconfig/first_look.json $(WORKSPACES)/default-37a8.jupyterlab-workspace || true
 	@exec env $(LAB_ENV) $(RUN) -m jupyterlab $(LAB_OPTIONS) $(ARGS)
 
-test: $(STAMP) ## run the tests, without the long ones
+install: $(EVERYTHING) ## install what marks submissions, and what tests the course
+
+test: $(EVERYTHING) ## run the tests, without the long ones
 	$(PYTEST) -m "not long" $(ARGS)
 
-test-all: $(STAMP) cluster ## run every test, the linter and the type checker, as CI does
+test-all: $(EVERYTHING) cluster ## run every test, the linter and the type checker, as CI does
 	$(PY) -m ruff check . && .venv/bin/ty check --python .venv; lint=$$?; $(subst -m pytest,-m tests.run_all,$(PYTEST)) -m "not short" $(ARGS) && exit $$lint
 
-pythons: $(STAMP) ## a short suite on the other Pythons that are here, with the oldest and the newest torch; options: ARGS=3.13
+pythons: $(EVERYTHING) ## a short suite on the other Pythons that are here, with the oldest and the newest torch; options: ARGS=3.13
 	$(PY) tools/pythons.py $(ARGS)
 
-grade: $(STAMP) ## autograde the sample submissions
+grade: $(EVERYTHING) ## autograde the sample submissions
 	$(RUN) -m tests.grade_samples $(ARGS)
 
-notebooks: $(STAMP) ## generate notebooks/ from solutions/
+notebooks: $(EVERYTHING) ## generate notebooks/ from solutions/
 	$(RUN) -m grader.course.release $(ARGS)
 
-bundle: $(STAMP) ## write the students' archive: notebooks, utils and public checks, no solutions
+bundle: $(EVERYTHING) ## write the students' archive: notebooks, utils and public checks, no solutions
 	$(RUN) -m grader.bundle.archive $(ARGS)
 
-site: $(STAMP) ## write the course as pages to read: build/site; options: ARGS="--not-solved 01_collectives"
+site: $(EVERYTHING) ## write the course as pages to read: build/site; options: ARGS="--not-solved 01_collectives"
 	$(RUN) -m grader.site.build $(ARGS)
 
-bench: $(STAMP) ## measure speeds, in ratios; options: ARGS="simulator gpu", ARGS=report writes docs/bench.md
+bench: $(EVERYTHING) ## measure speeds, in ratios; options: ARGS="simulator gpu", ARGS=report writes docs/bench.md
 	$(RUN) -m tests.bench $(ARGS)
 
-gpu: $(STAMP) ## all that a machine with GPUs should show: tests, losses over NCCL, times beside the simulator
+gpu: $(EVERYTHING) ## all that a machine with GPUs should show: tests, losses over NCCL, times beside the simulator
 	$(RUN) -m tests.gpu
 
-answers: $(STAMP) ## wrong and unusual answers of students through the public checks; options: ARGS="--hints reduce"
+answers: $(EVERYTHING) ## wrong and unusual answers of students through the public checks; options: ARGS="--hints reduce"
 	$(RUN) -m tests.answers $(ARGS)
 
-mutants: $(STAMP) ## wrong answers made by rules from every reference; options: ARGS="01_collectives reduce"
+mutants: $(EVERYTHING) ## wrong answers made by rules from every reference; options: ARGS="01_collectives reduce"
 	$(RUN) -m tests.machine_mutants $(ARGS)
 
-changes: $(STAMP) ## right notebooks, changed as honest people and programs change them, marked; options: ARGS=00_start_here
+changes: $(EVERYTHING) ## right notebooks, changed as honest people and programs change them, marked; options: ARGS=00_start_here
 	$(RUN) -m tests.changes $(ARGS)
 
-fuzz: $(STAMP) ## random programs: do run_ranks and simulate_ranks agree on who stands still? options: ARGS="6000 --real 60"
+fuzz: $(EVERYTHING) ## random programs: do run_ranks and simulate_ranks agree on who stands still? options: ARGS="6000 --real 60"
 	$(RUN) -m tests.fuzz $(ARGS)
 
-pictures: $(STAMP) ## draw the README's pictures anew
+pictures: $(EVERYTHING) ## draw the README's pictures anew
 	$(RUN) -m tests.pictures $(ARGS)
 
-cluster: $(STAMP) ## install what `grader autograde --scheduler` needs besides: Dask
+cluster: $(EVERYTHING) ## install what `grader autograde --scheduler` needs besides: Dask
 	$(PY) -m pip install --disable-pip-version-check --quiet $$($(PY) tools/requirements.py cluster)
 
 clean: ## remove .venv, build/ and caches; your notebooks and grades stay
@@ -85,12 +90,14 @@ ALLOW_ROOT = $(shell if [ "$$(id -u)" = 0 ]; then echo --allow-root; fi)
 # Compiled at once is what the course imports, and the rest if it is ever needed: that takes half the time and 150 MB less.
 IMPORTED = torch.distributed.fsdp, torch.distributed.pipelining, matplotlib.pyplot, ipywidgets, jupyterlab.labapp
 
+INSTALL = $(PY) -m pip install --no-compile --disable-pip-version-check
+
 # The stamp is written last, so a failed install is tried again. It holds the folder's path: a folder that was moved
 # is installed again, because `pip install -e .` remembers where it was.
 ifneq "$(shell cat $(STAMP) 2>/dev/null)" "$(CURDIR)"
 .PHONY: $(STAMP)
 endif
-$(STAMP): environment.yml pyproject.toml tools/requirements.py $(wildcard tools/locked/*.txt)
+$(STAMP): environment.yml pyproject.toml tools/requirements.py tools/locked/course.txt
 	@command -v "$(PYTHON)" >/dev/null || { \
 	  echo "No $(PYTHON) here. Install Python 3.11 or newer, or name one: make lab PYTHON=python3.12" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -101,8 +108,14 @@ $(STAMP): environment.yml pyproject.toml tools/requirements.py $(wildcard tools/
 	  "On Debian or Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@rm -f $@
 	"$(PYTHON)" -m venv .venv
-	$(PY) -m pip install --no-compile --disable-pip-version-check --no-deps --require-hashes $(addprefix -r ,$(wildcard tools/locked/*.txt))
+	$(INSTALL) --no-deps --require-hashes -r tools/locked/course.txt
 	$(PY) tools/requirements.py > .venv/requirements.txt
-	$(PY) -m pip install --no-compile --disable-pip-version-check -r .venv/requirements.txt
+	$(INSTALL) -r .venv/requirements.txt
 	@env -u PYTHONDONTWRITEBYTECODE $(PY) -c "import $(IMPORTED)"
 	@printf '%s\n' "$(CURDIR)" > $@
+
+$(EVERYTHING): $(STAMP) $(wildcard tools/locked/marking.txt)
+	$(INSTALL) --no-deps --require-hashes -r tools/locked/marking.txt
+	$(PY) tools/requirements.py everything | grep -v '^-e ' > .venv/requirements.txt
+	$(INSTALL) -r .venv/requirements.txt
+	@touch $@

@@ -1,11 +1,14 @@
-"""Print environment.yml's pip list for `pip install -r`, so that conda and pip install one list; or one of our extras.
+"""Print what of environment.yml's pip list `pip install -r` should install, so that conda and pip install one list.
 
-Usage: python tools/requirements.py [cluster]
+Usage: python tools/requirements.py [everything | cluster]
+What the course needs; with `everything` the whole list, as conda installs it; with `cluster` that extra of pyproject.toml.
 """
 
 import sys
 import tomllib
 from pathlib import Path
+
+PART = "\n      # "  # begins a part of the list
 
 
 def pip_list(environment: str) -> list[str]:
@@ -15,8 +18,16 @@ def pip_list(environment: str) -> list[str]:
     return [entry.removeprefix("- ") for entry in entries if entry]
 
 
-if __name__ == "__main__" and sys.argv[1:]:
-    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
-    print("\n".join(project["optional-dependencies"][sys.argv[1]]))
-elif __name__ == "__main__":
-    print("\n".join(pip_list(Path("environment.yml").read_text(encoding="utf-8"))))
+def of_the_course(environment: str) -> str:
+    """The file without the parts that the course itself doesn't need."""
+    before, course, *others = environment.split(PART)
+    return PART.join([before, course, *others[-1:]])
+
+
+if __name__ == "__main__":
+    extra, environment = sys.argv[1:], Path("environment.yml").read_text(encoding="utf-8")
+    if extra in ([], ["everything"]):
+        print("\n".join(pip_list(environment if extra else of_the_course(environment))))
+    else:
+        project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
+        print("\n".join(project["optional-dependencies"][extra[0]]))

@@ -113,7 +113,8 @@ def students_makefile(makefile: str, course: CourseFile | None = None) -> str:
     `make lab` opens the archive's first unit.
     """
     makefile = makefile.replace(f"{OPENED}/{OPENED}.ipynb", f"{first_unit(course)}/{first_unit(course)}.ipynb")
-    kept = [part for part in makefile.split("\n\n") if set(re.findall(r"^([a-z-]+):(?!=)", part, re.M)) <= set(TARGETS)]
+    made = re.compile(r"^([a-z-]+|\$\(EVERYTHING\)):(?!=)", re.M)
+    kept = [part for part in makefile.split("\n\n") if set(made.findall(part)) <= set(TARGETS)]
     text = "\n\n".join(part for part in kept if _is_used(part, kept))
     return re.sub(r"^\.PHONY: help .*$", f".PHONY: {' '.join(TARGETS)}", text, flags=re.M)
 
