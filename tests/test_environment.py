@@ -46,7 +46,9 @@ def repository_files() -> list[str]:
 
 
 def test_conda_and_pip_install_the_same_list():
-    assert output_of(sys.executable, "tools/requirements.py").splitlines() == PIP_LIST
+    assert output_of(sys.executable, "tools/requirements.py", "everything").splitlines() == PIP_LIST
+    course = {canonicalize_name(entry.split("==")[0]) for entry in output_of(sys.executable, "tools/requirements.py").split("\n")}
+    assert course == {*pins("course"), canonicalize_name("-e ."), ""}
 
 
 # ── environment.yml's exact versions, pyproject.toml's ranges ──

@@ -38,7 +38,8 @@ def course_folder(folder: Path) -> Path:
     """The course as it is here with a small unit 01 and no other one, this environment, and one submission."""
     shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*LEFT_BEHIND, *OTHER_UNITS))
     (folder / ".venv").symlink_to(sys.prefix)
-    (folder / ".stamp").write_text(f"{folder}\n")
+    for stamp in (".stamp", ".everything"):  # in this order
+        (folder / stamp).write_text(f"{folder}\n")
     (folder / hunt.STORED.relative_to(ROOT)).write_text(hunt.stored())  # as unit 10's notebook is not there
     source = folder / "solutions" / UNIT / f"{UNIT}.ipynb"
     notebook = nbformat.read(source, as_version=4)
@@ -83,7 +84,7 @@ def test_every_command_runs_as_written(tmp_path):
                                        + ON_CANVAS)  # whose table collect would have kept
     with session(["bash", "-c", script], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                  stdin=subprocess.DEVNULL,
-                 env={**os.environ, "PYTHONPATH": str(folder), "MAKEFLAGS": "STAMP=.stamp", "ARGS": ""}) as run:
+                 env={**os.environ, "PYTHONPATH": str(folder), "MAKEFLAGS": "STAMP=.stamp EVERYTHING=.everything", "ARGS": ""}) as run:
         said, _ = run.communicate()
     assert run.returncode == 0, said
     assert "1 marked" in said and "No mark changes." in said
