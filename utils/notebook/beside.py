@@ -17,13 +17,13 @@ from utils.ranks.run import Run
 TOLERANCE = 1e-9
 GRADIENT, WEIGHT = "gradient of ", "new "  # how table and picture call them
 BUGS = [  # more than there are cases
-    "some gradients are not reduced", "a sum over ranks where their mean is due", "something is reduced twice",
-    "the wrong group reduces", "micro-batches don't count by their share of the rows",
+    "some gradients are not reduced", "the sum over ranks is used instead of the mean", "something is reduced twice",
+    "the wrong group reduces", "micro-batches are not weighted by their rows",
     "the passes come in the wrong order", "ranks draw the same random numbers", "old weights are used",
 ]
 _OF_CASE = {
-    1: (4, "Each micro-batch's mean counted as much as that of the whole batch."),
-    3: (0, "The head was never reduced, so each rank trained one of its own."),
+    1: (4, "Each micro-batch's mean counted as much as the mean of the whole batch."),
+    3: (0, "The head's gradients were never reduced, so each rank trained a head of its own."),
     4: (5, "The warm-up was longest on the last stage, which needs none."),
     6: (2, "The hook had reduced each gradient already."),
     9: (7, "The prefetch left before the optimizer had changed the shards."),
