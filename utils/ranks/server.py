@@ -31,6 +31,7 @@ _NUMBER = struct.Struct("=q")
 _ASKED = b"!"
 _SERVER_GONE = 255
 IDLE_S = 0.3  # after which a server has time for its memory
+MANY_MODULES = 100  # whose memory is worth that time
 
 
 def start_methods(platform: str) -> tuple[str, ...]:
@@ -257,7 +258,7 @@ class _Server:
         with open(request, "rb") as file:
             file.seek(0)
             main, settings, preload = pickle.load(file)
-        self._is_scattered |= _prepare(preload) and self._stays
+        self._is_scattered |= _prepare(preload) >= MANY_MODULES and self._stays
         if main is not None:
             self._fork(main, settings, *descriptors)
         return True
@@ -301,12 +302,12 @@ class _Server:
                 os.close(tell)
 
 
-def _prepare(preload: Sequence[Preload]) -> bool:
-    """Whether anything came of it that was not there before."""
+def _prepare(preload: Sequence[Preload]) -> int:
+    """How many modules were not there before."""
     before = len(sys.modules)
     gc.disable()  # nothing of what is imported goes again: to look for it takes a seventh of the time
     for item in preload:
         with contextlib.suppress(Exception):  # a rank that needs it will say so
             importlib.import_module(item) if isinstance(item, str) else item()
     gc.enable()
-    return len(sys.modules) > before
+    return len(sys.modules) - before
