@@ -19,7 +19,13 @@ _FUNCTION = "def refused(*arguments, **named):\n    raise RuntimeError({!r})"
 _found: dict[str, tuple[list[str], list[tuple[types.FunctionType, types.CodeType]]]] = {}
 _found_among: dict[str, int] = {}
 _refused: dict[str, str] = {}  # the beginning of a path of files -> the module or package that it belongs to
-WHY = "{} is what this exercise has you write: do without it"
+_KNOWN_AS = {"torch.distributed._mesh_layout": "torch.distributed.device_mesh",  # private module: what it is a part of
+             "torch.distributed._pycute": "torch.distributed.device_mesh"}
+
+
+def why(name: str) -> str:
+    """What is said to who uses this module, package or class."""
+    return f"{_KNOWN_AS.get(name, name)} is what this exercise has you write: do without it"
 
 
 def forbid(packages: Sequence[str]) -> None:
@@ -57,7 +63,7 @@ def _is_module(name: str) -> bool:
 def _without_code(name: str) -> list[tuple[types.FunctionType, types.CodeType]]:
     """Each function of a module or package, and what is put in the place of its code."""
     made: dict[str, types.FunctionType] = {}
-    exec(_FUNCTION.format(WHY.format(name)), made)
+    exec(_FUNCTION.format(why(name)), made)
     refused = functools.cache(lambda names: made["refused"].__code__.replace(co_freevars=names))
     functions = [function for module in _loaded(name) for function in _functions_of(module)]
     return [(function, refused(function.__code__.co_freevars)) for function in functions]
@@ -68,7 +74,7 @@ def _forbid_class(name: str) -> None:
     module, _, own = name.rpartition(".")
 
     def refused(*arguments, **named):
-        raise RuntimeError(WHY.format(name))
+        raise RuntimeError(why(name))
 
     getattr(importlib.import_module(module), own).__init__ = refused
 
@@ -103,7 +109,7 @@ def _refuse(event: str, arguments: tuple) -> None:
     whole = os.path.realpath(path)
     for start, name in _refused.items():
         if whole.startswith(start) or (event == "open" and (_ends_in(path, start) or _lies_in(start, whole))):
-            raise (PermissionError if event == "open" else ImportError)(WHY.format(name))
+            raise (PermissionError if event == "open" else ImportError)(why(name))
 
 
 def _ends_in(path: str, start: str) -> bool:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from grader.calling.forbidden import WHY
+from grader.calling.forbidden import why
 
 COUNTED = ("utils.costs.formulas", "bytes_sent_per_rank")  # by the recorder, at every collective of a cell's ranks
 
@@ -35,7 +35,7 @@ def names_of(module: str, forbidden: str) -> Callable[[str], Any]:
         if (module, name) == COUNTED:
             made = _unknown
         else:
-            made = Name(name, (), {"__module__": module, "why": WHY.format(forbidden)})
+            made = Name(name, (), {"__module__": module, "why": why(forbidden)})
         setattr(sys.modules[module], name, made)  # the same each time, or it could not go along by name
         return made
 
