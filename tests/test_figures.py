@@ -207,6 +207,7 @@ PICTURES = {
     "hybrid sharding": figures.hybrid_figure,
     "hybrid sharding, 3 nodes of 2": lambda: figures.hybrid_figure(3, 2),
     **{f"prefetching {n} layers": (lambda n=n: figures.prefetch_figure(n)) for n in (2, 4, 6)},
+    **{f"backward overlapped, {n} layers": (lambda n=n: figures.backward_overlap_figure(n)) for n in (2, 3, 4)},
     **{f"{chunks} chunks on {n} ranks": (lambda n=n, chunks=chunks: figures.interleaved_figure(n, chunks))
        for n, chunks in ((2, 2), (4, 2), (4, 4))},
     **{f"{n} blocks recomputed": (lambda n=n: figures.recompute_figure(n)) for n in (1, 3)},
@@ -632,6 +633,7 @@ def test_links_are_looked_up_by_name():
     (lambda: figures.expert_layer_figure((0, 4, 1, 2)), "experts 0 to 3"),
     (lambda: figures.before_after("x", [["a"]], [["a"], ["b"]]), "different|ranks"),
     (lambda: figures.prefetch_figure(1), "2 to 6"),
+    (lambda: figures.backward_overlap_figure(5), "2 to 4"),
     (lambda: figures.hybrid_figure(1), "2 or 3 nodes"),
     (lambda: ring_stepper(1), "from 2"),
 ])

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from utils.figures.bars import COLOURS
 from utils.figures.colours import FAINT, INK, PALE, rank_colour
 from utils.figures.shapes import tile, tiles, write
-from utils.figures.style import WIDTH_IN, Picture, canvas, human_bytes, styled
+from utils.figures.style import WIDTH_IN, Picture, canvas, human_bytes, styled, text_width_in
 from utils.figures.traced import BEFORE, HOLDS, Trace
 
 MOST_RANKS = 8
@@ -137,7 +137,7 @@ def _key(axes: Axes, n_ranks: int) -> None:
     for category, colour in COLOURS.items():
         tile(axes, (x, y), (0.16, STRIP_IN), colour, zorder=2)
         write(axes, (x + 0.22, y + 0.085), category, 8, ha="left", color=FAINT)
-        x += 1.3
+        x += 0.22 + text_width_in(category, 8) + 0.2
 
 
 def _in_words(rank: int, held: Held) -> str:
