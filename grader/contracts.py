@@ -73,10 +73,11 @@ def core_path(cells: Sequence[dict]) -> CorePath:
     own = {name for contract in core for name in (contract.name, f"{contract.name}_check")}
     read = [cell for cell in cells if CORE in cell["metadata"].get("tags", [])
             and cell["metadata"].get("nbgrader", {}).get("grade_id") not in own]
-    return CorePath(len(core), sum(contract.minutes for contract in core), round(sum(map(_minutes, read))))
+    return CorePath(len(core), sum(contract.minutes for contract in core), round(sum(map(minutes_of, read))))
 
 
-def _minutes(cell: dict) -> float:
+def minutes_of(cell: dict) -> float:
+    """Of reading it, and of looking at what it shows."""
     source = "".join(cell["source"])
     if cell["cell_type"] == "markdown":
         return len(_FOLDED.sub("", source).split()) / WORDS_A_MINUTE

@@ -10,7 +10,7 @@ import symtable
 import nbformat
 import pytest
 
-from grader.contracts import CORE, contracts_of, core_path
+from grader.contracts import CORE, contracts_of, core_path, minutes_of
 from grader.course.counts import asks, bring_up_to_date, in_short
 from grader.exercises import EXERCISES
 from grader.exercises.references import ROOT
@@ -205,6 +205,33 @@ def test_the_core_path_uses_no_name_from_a_cell_that_is_not_on_it(unit):
 def test_the_core_path_takes_twelve_hours_and_a_half_at_most():
     paths = [core_path(read("solutions", unit).cells) for unit in UNITS]
     assert sum(path.exercises for path in paths) >= 30 and sum(path.minutes for path in paths) <= 12.5 * 60
+
+
+def test_what_the_readme_leaves_out_makes_it_ten_hours():
+    readme = (ROOT / "README.md").read_text()
+    left_out = re.findall(r"^- (.*)", readme.partition("**If you have ten hours**")[2].partition("**If you have more")[0], re.M)
+    core = {unit[:2]: read("solutions", unit).cells for unit in UNITS}
+    saved = sum(minutes_left_out(words, core) for words in left_out)
+    assert len(left_out) >= 5 and sum(core_path(cells).minutes for cells in core.values()) - saved <= 10 * 60
+
+
+def minutes_left_out(words: str, core: dict[str, list]) -> float:
+    """Of an entry such as "in unit 06, `f` and section 6": exercises of the core path, sections, or whole units."""
+    first, *others = re.findall(r"\b\d\d\b", words)
+    if words.startswith("unit"):
+        return sum(core_path(core[unit]).minutes for unit in (first, *others))
+    after, at = re.search(r"after section (\d)", words), re.search(r"(?<!after )section (\d+)", words)
+    sections = range(int(after[1]) + 1, 99) if after else [int(at[1])] if at else []
+    saved, section, of_core = 0.0, 0, {exercise.name: exercise for exercise in contracts_of(core[first]) if exercise.path == CORE}
+    for cell in core[first]:
+        heading = re.match(r"## (\d*)", cell.source) if cell.cell_type == "markdown" else None
+        section = int(heading[1] or 99) if heading else section
+        is_left_out = section in sections or cell.id in re.findall(r"`(\w+)`", words)
+        if is_left_out and cell.id in of_core:
+            saved += of_core[cell.id].minutes
+        elif section in sections and CORE in cell.metadata.get("tags", []) and cell.id.removesuffix("-check") not in of_core:
+            saved += minutes_of(cell)
+    return saved
 
 
 @pytest.mark.timeout(900)
