@@ -6,7 +6,7 @@ STUCK, TOO_MANY = "stuck", "too many in flight"
 
 SENTENCES = {
     UNKNOWN_KIND: "is of a kind that this schedule does not have",
-    NO_SUCH_MICRO: "is of a micro-batch that there is not",
+    NO_SUCH_MICRO: "is of a micro-batch that does not exist",
     NOT_THIS_RANKS: "belongs to another rank, or to no stage at all",
     REPEATED: "comes twice",
     MISSING: "is missing",

@@ -69,5 +69,5 @@ class Race:
         return self.m * sum(self.split.values())
 
     def _row(self, name: str, in_flight: int | str, idle: str = "", own: str = "") -> Row:
-        return {"schedule": name, "in flight, in all layers of a rank": in_flight, "idle": idle, "idle in own time": own,
+        return {"schedule": name, "in flight": in_flight, "idle": idle, "idle in own time": own,
                 "published": f"{self.paper[PRINTED[name]]:.2%}" if name in PRINTED else ""}
