@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from multiprocessing import Pipe
+from pathlib import Path
 
 import cloudpickle
 import numpy as np
@@ -18,7 +19,7 @@ import torch.distributed as dist
 from torch.autograd.function import once_differentiable
 
 from utils import DeadlineExceeded, RankFailed, run_ranks
-from utils.ranks import oversight
+from utils.ranks import oversight, torchrun
 from utils.ranks.channel import Channel, Message, give_up_sending_after
 from utils.ranks.job import Job
 from utils.ranks.launcher import launch
@@ -420,19 +421,31 @@ def test_the_result_that_cannot_travel_is_named():
 # ── elsewhere ──
 
 
-def test_the_same_function_under_torchrun(tmp_path):
-    job = write_job(lambda x, rank: sum_of_ranks(rank) + x, tmp_path / "job.pkl", inputs=[10, 20])
+def under_torchrun(job: Path, folder: Path) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1",
-               "--nproc-per-node", "2", "-m", "utils.ranks.torchrun", str(job), str(tmp_path / "results")]
+               "--nproc-per-node", "2", "-m", "utils.ranks.torchrun", str(job), str(folder)]
     loopback = "lo0" if sys.platform == "darwin" else "lo"  # a test machine may not know its own name
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "GLOO_SOCKET_IFNAME": loopback}
-    done = subprocess.run(command, env=env, timeout=120, stderr=subprocess.PIPE, text=True)
+    return subprocess.run(command, env=env, timeout=120, stderr=subprocess.PIPE, text=True)
+
+
+def test_the_same_function_under_torchrun(tmp_path):
+    job = write_job(lambda x, rank: sum_of_ranks(rank) + x, tmp_path / "job.pkl", inputs=[10, 20])
+    done = under_torchrun(job, tmp_path / "results")
     assert done.returncode == 0, done.stderr[-3000:]
     run = read_results(tmp_path / "results")
     assert run.results == [11.0, 21.0]
     assert len(run.trace.of(op="all_reduce")) == 2
     (tmp_path / "results" / "rank1.json").unlink()
     with pytest.raises(FileNotFoundError, match=r"ranks \[1\] of 2"):
+        read_results(tmp_path / "results")
+
+
+def test_a_job_of_other_versions_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(torchrun, "versions", lambda: "Python 3.9 and torch 1.13")
+    job = write_job(sum_of_ranks, tmp_path / "job.pkl")
+    assert under_torchrun(job, tmp_path / "results").returncode != 0
+    with pytest.raises(RankFailed, match=r"has Python 3\.\d+ and torch 2\.\d+, and the job was written with Python 3.9"):
         read_results(tmp_path / "results")
 
 

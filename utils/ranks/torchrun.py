@@ -14,7 +14,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import cloudpickle
@@ -37,6 +37,7 @@ from utils.trace.spans import RECORDER
 from utils.trace.traced_group import start_recording
 
 NO_INPUT = pack(None, "no input")
+OTHER_VERSIONS = "this machine has {here}, and the job was written with {there}: install the same versions on every machine"
 
 
 def write_job(fn: Callable, path: str | Path, inputs: Sequence | None = None, device: str = "cpu") -> Path:
@@ -50,8 +51,13 @@ def write_job(fn: Callable, path: str | Path, inputs: Sequence | None = None, de
     task = NotebookTask.of(fn, has_inputs=inputs is not None).packed()
     blobs = None if inputs is None else packed_inputs(inputs, len(inputs))
     path = Path(path)
-    path.write_bytes(cloudpickle.dumps({"task": task, "inputs": blobs, "device": device}))
+    path.write_bytes(cloudpickle.dumps({"task": task, "inputs": blobs, "device": device, "versions": versions()}))
     return path
+
+
+def versions() -> str:
+    """Which Python and torch are here, as far as machines must agree: a function's code is for one of each."""
+    return f"Python {sys.version_info.major}.{sys.version_info.minor} and torch {'.'.join(torch.__version__.split('.')[:2])}"
 
 
 def read_results(folder: str | Path) -> Run:
@@ -99,8 +105,7 @@ def run_here(job: Path, folder: Path) -> None:
     dist.init_process_group("cpu:gloo,cuda:nccl" if use_gpu else "gloo", store=store, rank=rank, world_size=world_size,
                             timeout=NEVER if inbox else None)
     RECORDER.set(recorder)
-    inputs = content["inputs"]
-    perform(report, recorder, True, True, iter((content["task"], NO_INPUT if inputs is None else inputs[rank])).__next__)
+    perform(report, recorder, True, True, _blobs_of(content, rank).__next__)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"rank{rank}.pkl").write_bytes(report.blob)
     facts = {"rank": rank, "world_size": dist.get_world_size(), **report.facts}
@@ -110,6 +115,14 @@ def run_here(job: Path, folder: Path) -> None:
     if oversight is not None:
         oversight.wait()
     dist.destroy_process_group()
+
+
+def _blobs_of(content: dict, rank: int) -> Iterator[bytes]:
+    """The task, then this rank's input.  Raises: RuntimeError where the job was written with other versions."""
+    if content["versions"] != versions():
+        raise RuntimeError(OTHER_VERSIONS.format(here=versions(), there=content["versions"]))
+    yield content["task"]
+    yield NO_INPUT if content["inputs"] is None else content["inputs"][rank]
 
 
 class _Report:
