@@ -47,8 +47,8 @@ def repository_files() -> list[str]:
 
 def test_conda_and_pip_install_the_same_list():
     assert output_of(sys.executable, "tools/requirements.py", "everything").splitlines() == PIP_LIST
-    course = {canonicalize_name(entry.split("==")[0]) for entry in output_of(sys.executable, "tools/requirements.py").split("\n")}
-    assert course == {*pins("course"), canonicalize_name("-e ."), ""}
+    *course, project = output_of(sys.executable, "tools/requirements.py").splitlines()
+    assert project == "-e ." and [canonicalize_name(entry.split("==")[0]) for entry in course] == [*pins("course")]
 
 
 # ── environment.yml's exact versions, pyproject.toml's ranges ──

@@ -84,7 +84,8 @@ def test_every_command_runs_as_written(tmp_path):
                                        + ON_CANVAS)  # whose table collect would have kept
     with session(["bash", "-c", script], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                  stdin=subprocess.DEVNULL,
-                 env={**os.environ, "PYTHONPATH": str(folder), "MAKEFLAGS": "STAMP=.stamp EVERYTHING=.everything", "ARGS": ""}) as run:
+                 env={**os.environ, "PYTHONPATH": str(folder), "ARGS": "",
+                      "MAKEFLAGS": "STAMP=.stamp EVERYTHING=.everything"}) as run:
         said, _ = run.communicate()
     assert run.returncode == 0, said
     assert "1 marked" in said and "No mark changes." in said

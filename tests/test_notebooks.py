@@ -208,8 +208,8 @@ def test_the_core_path_takes_twelve_hours_and_a_half_at_most():
 
 
 def test_what_the_readme_leaves_out_makes_it_ten_hours():
-    readme = (ROOT / "README.md").read_text()
-    left_out = re.findall(r"^- (.*)", readme.partition("**If you have ten hours**")[2].partition("**If you have more")[0], re.M)
+    below = (ROOT / "README.md").read_text().partition("**If you have ten hours**")[2]
+    left_out = re.findall(r"^- (.*)", below.partition("**If you have more")[0], re.M)
     core = {unit[:2]: read("solutions", unit).cells for unit in UNITS}
     saved = sum(minutes_left_out(words, core) for words in left_out)
     assert len(left_out) >= 5 and sum(core_path(cells).minutes for cells in core.values()) - saved <= 10 * 60
@@ -222,7 +222,8 @@ def minutes_left_out(words: str, core: dict[str, list]) -> float:
         return sum(core_path(core[unit]).minutes for unit in (first, *others))
     after, at = re.search(r"after section (\d)", words), re.search(r"(?<!after )section (\d+)", words)
     sections = range(int(after[1]) + 1, 99) if after else [int(at[1])] if at else []
-    saved, section, of_core = 0.0, 0, {exercise.name: exercise for exercise in contracts_of(core[first]) if exercise.path == CORE}
+    saved, section = 0.0, 0
+    of_core = {exercise.name: exercise for exercise in contracts_of(core[first]) if exercise.path == CORE}
     for cell in core[first]:
         heading = re.match(r"## (\d*)", cell.source) if cell.cell_type == "markdown" else None
         section = int(heading[1] or 99) if heading else section
