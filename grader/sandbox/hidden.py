@@ -32,10 +32,7 @@ def names_of(module: str, forbidden: str) -> Callable[[str], Any]:
     def name_in_module(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        if (module, name) == COUNTED:
-            made = _unknown
-        else:
-            made = Name(name, (), {"__module__": module, "why": why(forbidden)})
+        made = _unknown if (module, name) == COUNTED else Name(name, (), {"__module__": module, "why": why(forbidden)})
         setattr(sys.modules[module], name, made)  # the same each time, or it could not go along by name
         return made
 
