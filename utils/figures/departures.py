@@ -13,8 +13,9 @@ Apart = Mapping[str, Sequence[float | None]]  # what is compared -> how far apar
 ROW_IN, KIND_IN, TOP_IN, GAP_IN, MOST_CELL_IN = 0.22, 0.1, 0.86, 0.25, 1.2
 RANKS_IN, STEPS_IN = 0.54, 0.74  # from the top: the panels' names, and the steps'
 FIRST, LATER = "#F0924E", "#F9E0CF"  # what differs first, and what differs besides
-NOTES = ("= : all elements agree.  A number: the largest difference from a right value; relative, if that value is above 1.",
-         "× and a factor: all elements are the right values times this factor.", "No box: this rank doesn't have it.")
+LATER_INK = "#666666"  # so the eye goes to the frames
+NOTES = ("= : all elements agree.  A number: the largest error of an element; relative, if its right value is above 1.",
+         "× and a factor: each element is its right value times this factor.", "No box: this rank doesn't have it.")
 
 
 @styled
@@ -56,7 +57,8 @@ def departures_figure(ranks: Sequence[Apart], first: Mapping[tuple[int, str, int
                     continue
                 corner, key = (x_in + step * cell_in, y_in), (number, name, step)
                 colour = FIRST if key in first else LATER if apart else PALE
-                _cell(axes, corner, cell_in, colour, _fitting(apart, first.get(key), digits, cell_in))
+                mark, ink = _fitting(apart, first.get(key), digits, cell_in), INK if key in first else LATER_INK
+                _cell(axes, corner, cell_in, colour, mark, ink)
                 if key in first:
                     tile(axes, corner, (cell_in, ROW_IN), edge=BLACK, linewidth=1.6, zorder=3)
     for line, note in enumerate(notes):
@@ -75,9 +77,9 @@ def _tops(names: Sequence[str]) -> list[float]:
     return [row * ROW_IN + len({*kinds[:row + 1]} - {kinds[0]}) * KIND_IN for row in range(len(names))]
 
 
-def _cell(axes: Axes, corner: Point, width_in: float, colour: str, mark: str) -> None:
+def _cell(axes: Axes, corner: Point, width_in: float, colour: str, mark: str, ink: str) -> None:
     tile(axes, corner, (width_in, ROW_IN), colour, "white", 1.5)
-    write(axes, (corner[0] + width_in / 2, corner[1] + ROW_IN / 2 - 0.01), mark, 7.5, color=INK)
+    write(axes, (corner[0] + width_in / 2, corner[1] + ROW_IN / 2 - 0.01), mark, 7.5, color=ink)
 
 
 def _fitting(apart: float, factor: float | None, digits: int | None, width_in: float) -> str:
