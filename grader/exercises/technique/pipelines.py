@@ -13,7 +13,7 @@ from grader.evidence.evidence import DEADLOCKED, RETURNED, TIMED_OUT
 from grader.exercises.technique.going_through import Rows, not_its_micro_batches, numbers_right, passes_are
 from grader.exercises.technique.rank_by_rank import not_seen, on_each_rank, spans_called
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited
+from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited, unchanged_under_way
 from grader.judging.exercise import Case, Demand, Look, Symptom, Technique
 from grader.judging.needs import needs
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited, wrong_ranks
@@ -237,6 +237,7 @@ def step_technique(passes: tuple[Demand, ...]) -> Technique:
             neighbours_needed(back=True),
             results_waited(),
             sends_waited(),
+            unchanged_under_way(),
             micro_batches_themselves(),
         ),
         symptoms=_message_symptoms(),

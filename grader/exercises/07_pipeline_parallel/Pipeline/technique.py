@@ -15,7 +15,7 @@ from grader.exercises.technique.pipelines import sent_ahead
 from grader.exercises.technique.rank_by_rank import on_each_rank, spans_called
 from grader.exercises.technique.schedules import peaks
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited
+from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited, unchanged_under_way
 from grader.judging.exercise import Case, Demand, Look, Symptom, Technique
 from grader.judging.needs import needs
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, no_such_rank, raised, unwaited, wrong_ranks
@@ -240,6 +240,7 @@ TECHNIQUE = Technique(
         passes_are(_other_numbers, gate=True),
         results_waited(),
         sends_waited(),
+        unchanged_under_way(),
     ),
     symptoms=(
         group_ignored(),

@@ -12,7 +12,7 @@ from grader.exercises.technique.pipelines import (
     received_with_passes,
 )
 from grader.exercises.technique.rank_by_rank import not_seen
-from grader.judging.demands import results_waited, sends_waited
+from grader.judging.demands import results_waited, sends_waited, unchanged_under_way
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.symptoms import deadlocked, forgotten_send, group_ignored, raised, unwaited, wrong_ranks
 
@@ -53,6 +53,7 @@ TECHNIQUE = Technique(
         outputs_sent("each output once, to the next stage", back=False),
         results_waited(),
         sends_waited(),
+        unchanged_under_way(),
         micro_batches_themselves(),
     ),
     symptoms=(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited
+from grader.judging.demands import bytes_sent, only_calls, results_waited, sends_waited, unchanged_under_way
 from grader.judging.exercise import Case, Demand, Look, Symptom, Technique
 from grader.judging.needs import each_way, needs
 from grader.judging.symptoms import deadlocked, group_ignored, raised, unwaited, wrong_ranks
@@ -45,6 +45,7 @@ TECHNIQUE = Technique(
         bytes_sent(_sent, "one gradient each way"),
         results_waited(),
         sends_waited(),
+        unchanged_under_way(),
     ),
     symptoms=(
         group_ignored(),

@@ -5,7 +5,7 @@ from grader.calling.sequences import KEPT
 from grader.calling.weighing import END
 from grader.exercises.technique.sequences import first_wrong_is, gradient_symptoms, marked_at_most, not_refused
 from grader.exercises.technique.weights import weighs_at_most
-from grader.judging.demands import bytes_sent, only_calls, results_waited, ring_neighbours, sends_waited
+from grader.judging.demands import bytes_sent, only_calls, results_waited, ring_neighbours, sends_waited, unchanged_under_way
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.needs import each_way, needs
@@ -59,6 +59,7 @@ TECHNIQUE = Technique(
         *weighs_at_most({END: lambda look, rank: (RESULTS + 3) * look.case.inputs[rank]["q"].nbytes}),  # q, k, v themselves
         results_waited(),
         sends_waited(),
+        unchanged_under_way(),
     ),
     symptoms=(
         group_ignored(),
