@@ -1,6 +1,7 @@
 """How Zero2 must work, and how it can fail."""
 
 from grader.calling.weighing import END, GRADIENT
+from grader.evidence.evidence import RETURNED
 from grader.exercises.technique import zero
 from grader.exercises.technique.models import reduced
 from grader.exercises.technique.rank_by_rank import on_each_rank, the_mark
@@ -8,7 +9,7 @@ from grader.exercises.technique.sharding import by_collectives, held_at_most
 from grader.exercises.technique.training import dtypes_of, instead
 from grader.exercises.technique.weights import models, weighs_at_most
 from grader.judging.demands import bytes_sent, only_calls
-from grader.judging.exercise import Demand, Look
+from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import deadlocked, raised
 from utils.costs.formulas import bytes_sent_per_rank
 
@@ -85,5 +86,9 @@ TECHNIQUE = by_collectives(
         zero.misfit(),
         raised("empty parameter list", "no shards of padding"),
         zero.raised_any("no gradient", "KeyError", "NoneType"),
+    ),
+    fallbacks=(
+        Symptom("zeros for None", lambda look: look.evidence.ending == RETURNED and zero.has_rests(look),
+                refuted=lambda look: not zero.has_rests(look), weak=True),
     ),
 )
