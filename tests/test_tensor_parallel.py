@@ -224,6 +224,7 @@ def test_the_words_of_a_figure_say_what_is_drawn():
     crossed = layer_times([2, 8], [300e6, 600e6], [0.004, 0.001], {"a link": 300.0})  # 4 and 1 ms against 1 and 2 ms
     assert "a link crosses the computation at 5 ranks" in crossed.words  # 4 = 2·(8/2)^(2/3) is 5.04
     assert [text.get_text() for text in crossed.figure.axes[0].texts] == ["n = 5"]
+    assert [text.get_text() for text in longer.figure.axes[0].get_legend().texts] == ["at half", "nodes", "a link, 300 GB/s"]
     lines = {line.get_label(): line for line in longer.figure.axes[0].lines}
     assert "at half" in lines and list(lines["a link, 300 GB/s"].get_xdata()) == [2]  # dotted from here on
     assert "computing: 30 ms on 2 ranks, 7.5 ms on 8 ranks" in words and "a link: 1 ms on 2 ranks, 2 ms on 8 ranks" in words

@@ -191,6 +191,7 @@ def layer_times(n_ranks: Sequence[int], bytes_sent: Sequence[float], compute_s: 
     by the milliseconds there; inside: links that end with the node, so their lines are dotted beyond it; more_s: further
     lines, name → {number of ranks: seconds}, the first beyond the node with its time; computing: what the legend says of
     the computation. A circle marks where a line crosses it, with the most ranks on which sending takes no longer.
+    The legend names the lines from top to bottom as they end at the right.
     Raises: ValueError unless the three sequences have one length.
     """
     if not len(n_ranks) == len(bytes_sent) == len(compute_s) > 0:
@@ -229,7 +230,10 @@ def layer_times(n_ranks: Sequence[int], bytes_sent: Sequence[float], compute_s: 
             _write_at(axes, node, times[node], f"{times[node]:.1f}", left=True)
         axes.annotate(f"{node} GPUs: a full node", (node, axes.get_ylim()[0]), xytext=(4, 4), textcoords="offset points",
                       color=FAINT, fontsize=8.5)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    at_right_ms = {f"{name}, {links[name]:g} GB/s": times[n_ranks[-1]] for name, times in links_ms.items()}
+    at_right_ms |= {name: [*times.values()][-1] for name, times in more_ms.items()} | {computing: computing_ms[n_ranks[-1]]}
+    named = sorted(zip(*axes.get_legend_handles_labels(), strict=True), key=lambda entry: -at_right_ms.get(entry[1], 0))
+    axes.legend(*zip(*named, strict=True), loc="center left", bbox_to_anchor=(1.0, 0.5))  # the circle comes last
     ends = sorted({n_ranks[0], n_ranks[-1]})
     return Picture(figure, "Milliseconds a layer. " + "; ".join(
         f"{name}: " + ", ".join(f"{times[n]:.3g} ms on {n} ranks" for n in ends)
