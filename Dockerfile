@@ -9,7 +9,8 @@ RUN apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
        bubblewrap ca-certificates make python3 python3-venv util-linux \
     && rm -rf /var/lib/apt/lists/* \
-    && useradd --create-home --shell /bin/bash reader
+    && useradd --create-home --shell /bin/bash reader \
+    && install --directory --owner reader --group reader /course
 
 FROM system AS devcontainer
 RUN apt-get update && apt-get install -y --no-install-recommends git && rm -rf /var/lib/apt/lists/*
