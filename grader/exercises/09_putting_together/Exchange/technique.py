@@ -10,11 +10,12 @@ from grader.evidence.case import Case
 from grader.evidence.evidence import DEADLOCKED, RETURNED
 from grader.exercises.technique.sequences import first_wrong_is, function_symptoms
 from grader.exercises.technique.splitting import calls_are, other_dtype, sent_at_most
+from grader.judging.compare import same
 from grader.judging.demands import only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.needs import each_way, needs
-from grader.judging.symptoms import raised
+from grader.judging.symptoms import raised, wrong_ranks
 
 
 def _read(case: Case, found: dict[str, Any]) -> dict[str, Any]:
@@ -49,6 +50,13 @@ def _needed(look: Look, rank: int) -> float:
     return int(counts.sum() - counts[r].sum()) * _row_bytes(look, rank) + _backward(look, rank)
 
 
+def _sorted_by_expert(look: Look, rank: int, found: Any, right: Any) -> bool:
+    """What came, but all ranks' rows for the first expert first."""
+    n, e = right["came"].shape
+    experts = torch.arange(e).repeat(n).repeat_interleave(right["came"].flatten())
+    return same(found["received"], right["received"][experts.argsort(stable=True)])
+
+
 def _differ(look: Look) -> bool:
     return look.evidence.ending == DEADLOCKED and "splits" in look.evidence.error_kind
 
@@ -64,15 +72,16 @@ TECHNIQUE = Technique(
         results_waited(),
     ),
     symptoms=(
+        *function_symptoms(),
         Symptom("splits differ", _differ),
         *(raised(text, "splits differ") for text in ("Split sizes", "split sizes", "split_with_sizes")),
-        *function_symptoms(),
         raised("takes 2 positional arguments but 3", "one gradient taken"),
         Symptom("rows left out", lambda look: look.evidence.ending != RETURNED and "dtype" in look.evidence.error_kind),
         other_dtype(),
     ),
     fallbacks=(
         IN_GROUPS_ONLY,
+        Symptom("sorted by expert", wrong_ranks(_sorted_by_expert)),
         Symptom("wrong rows", first_wrong_is("received")),
         Symptom("wrong counts", first_wrong_is("came")),
         Symptom("wrong gradient", first_wrong_is("drows")),

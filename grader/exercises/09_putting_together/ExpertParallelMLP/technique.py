@@ -74,6 +74,12 @@ def _more_parameters(look: Look, rank: int, found: Any, right: Any) -> bool:
     return "gradients" in found and "gradients" in right and bool(found["gradients"].keys() - right["gradients"].keys())
 
 
+def _alone_or_one_each(look: Look) -> bool:
+    """Rows come sorted by expert already."""
+    n = look.case.group_size(look.working[0])
+    return n == 1 or look.case.inputs[look.working[0]]["n_experts"] == n
+
+
 TECHNIQUE = Technique(
     demands=(
         needs(each_way(lambda look, r: (1 + look.case.inputs[r]["x_needs_gradient"]) * _rows(look, r))),
@@ -100,6 +106,7 @@ TECHNIQUE = Technique(
     fallbacks=(
         Symptom("no gradient", wrong_ranks(_missing)),
         Symptom("more parameters", wrong_ranks(_more_parameters)),
+        Symptom("order not restored", first_wrong_is("y"), refuted=_alone_or_one_each),
         Symptom("wrong y", first_wrong_is("y")),
         Symptom("wrong dx", first_wrong_is("dx")),
         Symptom("wrong gradients", first_wrong_is("gradients")),

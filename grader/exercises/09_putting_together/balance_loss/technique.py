@@ -5,11 +5,12 @@ from typing import Any
 from grader.calling.sequences import BACKWARD
 from grader.exercises.technique.sequences import first_wrong_is
 from grader.exercises.technique.splitting import calls_are, other_dtype
+from grader.judging.compare import same
 from grader.judging.demands import bytes_sent, only_calls, results_waited
 from grader.judging.exercise import Look, Symptom, Technique
 from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.needs import A_NUMBER_BYTES, needs
-from grader.judging.symptoms import group_ignored, unwaited, wrong_ranks
+from grader.judging.symptoms import every_rank, group_ignored, unwaited, wrong_ranks
 from utils.costs.formulas import bytes_sent_per_rank
 
 LARGEST_NUMBER_BYTES = 8
@@ -37,8 +38,12 @@ def _tokens_reduced(look: Look) -> bool:
 
 def _other_losses(look: Look) -> bool:
     """The ranks of a group have different losses."""
-    return any(float(look.outputs[rank]["loss"]) != float(look.outputs[look.case.members(rank)[0]]["loss"])
+    return any(not look.same(look.outputs[rank]["loss"], look.outputs[look.case.members(rank)[0]]["loss"])
                for rank in look.working)
+
+
+def _fewer_digits(look: Look, rank: int, found: Any, right: Any) -> bool:
+    return same(found, right, 1e-5)
 
 
 TECHNIQUE = Technique(
@@ -59,6 +64,7 @@ TECHNIQUE = Technique(
     fallbacks=(
         IN_GROUPS_ONLY,
         Symptom("losses differ", lambda look: first_wrong_is("loss")(look) and _other_losses(look)),
+        Symptom("other dtype", every_rank(_fewer_digits)),
         Symptom("wrong loss", first_wrong_is("loss")),
         Symptom("wrong gradient", first_wrong_is("dprobabilities")),
     ),

@@ -2,11 +2,16 @@
 
 from typing import Any
 
+from grader.calling.meshes import HEAD
 from grader.exercises.technique.arithmetic import arithmetic
 from grader.judging.compare import same
 from grader.judging.demands import inputs_kept
 from grader.judging.exercise import Look, Symptom
 from grader.judging.symptoms import wrong_ranks
+
+
+def _head_missing(look: Look, rank: int, found: Any, right: Any) -> bool:
+    return found.keys() == right.keys() - {HEAD} < right.keys()
 
 
 def _names_missing(look: Look, rank: int, found: Any, right: Any) -> bool:
@@ -33,6 +38,7 @@ def _other_numbers(look: Look, rank: int, found: Any, right: Any) -> bool:
 TECHNIQUE = arithmetic(
     demands=(inputs_kept(gate=True),),
     fallbacks=(
+        Symptom("tied head lost", wrong_ranks(_head_missing)),
         Symptom("names missing", wrong_ranks(_names_missing)),
         Symptom("renamed", wrong_ranks(_renamed)),
         Symptom("another stage's", wrong_ranks(_another_stage)),

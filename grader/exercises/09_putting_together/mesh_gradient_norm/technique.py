@@ -1,5 +1,6 @@
 """How mesh_gradient_norm must be done, and how it can fail."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from grader.evidence.evidence import RETURNED
@@ -29,8 +30,20 @@ def _only_gradients(look: Look, rank: int, found: Any, right: Any) -> bool:
 
 
 def _different(look: Look) -> bool:
-    norms = [found["norm"] for _, found, _ in look.pairs()] if look.evidence.ending == RETURNED else []
-    return any(not same(norm, norms[0], 1e-9) for norm in norms)
+    """The ranks have different norms."""
+    return look.evidence.ending == RETURNED and _differ_in(look, look.working)
+
+
+def _differ_along(look: Look, axis: str) -> bool:
+    return look.evidence.ending == RETURNED and any(_differ_in(look, line) for line in look.case.inputs[0]["lines"][axis])
+
+
+def _differ_in(look: Look, ranks: Sequence[int]) -> bool:
+    return any(not same(look.outputs[rank]["norm"], look.outputs[ranks[0]]["norm"], 1e-9) for rank in ranks)
+
+
+def _too_large(look: Look, rank: int, found: Any, right: Any) -> bool:
+    return bool(found["norm"] > right["norm"])
 
 
 TECHNIQUE = Technique(
@@ -49,6 +62,8 @@ TECHNIQUE = Technique(
     ),
     fallbacks=(
         FEW_DIGITS,
+        Symptom("pieces not summed", lambda look: _differ_along(look, "tp"), refuted=lambda look: _differ_along(look, "dp")),
         Symptom("norms differ", _different),
+        Symptom("norms added", wrong_ranks(_too_large), weak=True),
     ),
 )
