@@ -61,11 +61,14 @@ def main(arguments: Sequence[str]) -> None:
     stream = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints, prints to the log
     writer = parcel.Writer(stream)
-    place = partial(IsolatedPlace, server, _witness()) if isolated else Place
+    names = [file.split("/")[0] for file in files if file.endswith("/job.json")]
+    jobs = {name: read_job(name, files) for name in names}
+    weighed = any(case.weighed for _, cases in jobs.values() for case in cases)
+    place = partial(IsolatedPlace, server, _witness(weighed)) if isolated else Place
     complete = True
-    for name in [file.split("/")[0] for file in files if file.endswith("/job.json")]:
+    for name, job in jobs.items():
         try:
-            for number, evidence in enumerate(collect(*read_job(name, files), place)):
+            for number, evidence in enumerate(collect(*job, place)):
                 for file, content in evidence_files(name, number, evidence).items():
                     writer.add(file, content)
         except Exception:  # of reports that make no sense; the other exercises go on
@@ -76,10 +79,10 @@ def main(arguments: Sequence[str]) -> None:
     os._exit(not complete)  # to take torch apart, piece by piece, would take a third of a second
 
 
-def _witness() -> Witness | None:
+def _witness(weighed: bool) -> Witness | None:
     """None where the system does not let it listen; the network is then only counted."""
     try:
-        return Witness()
+        return Witness(weighed)
     except OSError as error:
         print(f"the network is counted, but not read: {error}")
         return None

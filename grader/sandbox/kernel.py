@@ -70,6 +70,7 @@ def kernel_main(start: Start) -> None:
         os.environ.update(start.environment)
         os.chdir(start.folder)
         sys.argv[:] = start.arguments
+        _do_without_debugger()
         from ipykernel.kernelapp import launch_new_instance
 
         launch_new_instance()
@@ -79,3 +80,11 @@ def kernel_main(start: Start) -> None:
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
+
+
+def _do_without_debugger() -> None:
+    """Nobody stops at a line here, and to import debugpy takes longer than all else that a kernel does to begin."""
+    sys.modules["debugpy"] = None
+    import ipykernel.debugger  # noqa: F401
+
+    del sys.modules["debugpy"]

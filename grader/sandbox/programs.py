@@ -16,12 +16,11 @@ from typing import BinaryIO
 
 from grader.sandbox.entering import IN, Entry, enter
 from grader.sandbox.watch import family_of
-from utils.ranks.server import RankServer
+from utils.ranks.server import COMPILER, THEIRS, RankServer
 
 ROOT = Path(__file__).resolve().parents[2]
-# What programs of a sandbox would else import each time; of ours nothing, which a sandbox has at a place of its own. And
-# nothing that ranks need not: each is forked from this in the end, and a fork takes as long as there is memory to share.
-PRELOAD = ("torch", "torch.distributed", "numpy.ctypeslib", "cloudpickle", "safetensors.torch", "psutil")
+# What programs of a sandbox would else import each time; of ours nothing, which a sandbox has at a place of its own.
+PRELOAD = (*THEIRS, COMPILER, "cloudpickle", "safetensors.torch", "psutil", "ipykernel.kernelapp", "nbclient")
 
 
 class NotEntered(RuntimeError):

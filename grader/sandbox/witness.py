@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from grader.evidence.traffic import NOT_TCP, Flow, Observed
 from grader.sandbox.streams import Connection, End, Segment, most_ahead, opens, summed
 
-BLOCK_BYTES, BLOCKS = 1 << 20, 256  # room for all that ranks send from one look at their memory to the next
+BLOCKS = 256
+SMALL_BYTES, LARGE_BYTES = 1 << 17, 1 << 20  # of a block: the kernel clears them all, 256 MiB in half a second
 RETIRE_MS = 3  # a block that is not full is handed over after this long
 MARKER_BYTES, MARKER_PATIENCE_S = 60_000, 2.0
 _SOL_PACKET, _RX_RING, _STATISTICS, _VERSION, _IGNORE_OUTGOING, _TPACKET_V3 = 263, 5, 6, 10, 23, 2
@@ -26,14 +27,15 @@ Holders = Callable[[], Mapping[tuple[End, End], int]]  # (own end, other end) of
 class PacketRing:
     """Every packet that arrives on the loopback, once, in order.  Raises: OSError where that may not be read."""
 
-    def __init__(self):
+    def __init__(self, block_bytes: int):
+        self._block_bytes = block_bytes
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)  # protocol 0: nothing until bound
         try:
             self._socket.setsockopt(_SOL_PACKET, _VERSION, _TPACKET_V3)
             self._socket.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)  # the loopback shows each packet twice
             self._socket.setsockopt(_SOL_PACKET, _RX_RING, struct.pack(
-                "=7I", BLOCK_BYTES, BLOCKS, 1 << 16, BLOCKS * (BLOCK_BYTES >> 16), RETIRE_MS, 0, 0))
-            self._memory = mmap.mmap(self._socket.fileno(), BLOCK_BYTES * BLOCKS)
+                "=7I", block_bytes, BLOCKS, 1 << 16, BLOCKS * (block_bytes >> 16), RETIRE_MS, 0, 0))
+            self._memory = mmap.mmap(self._socket.fileno(), block_bytes * BLOCKS)
             self._socket.bind(("lo", _ETH_P_ALL))
         except OSError:
             self._socket.close()
@@ -47,7 +49,7 @@ class PacketRing:
     def packets(self) -> Iterator[tuple[memoryview, int]]:
         """(what was caught of a packet, from the IP header on; how long it was), of all that the kernel has handed over."""
         while True:
-            start = self._next * BLOCK_BYTES
+            start = self._next * self._block_bytes
             status, count, at = struct.unpack_from("=3I", self._view, start + 8)
             if not status & _FOR_USER:
                 return
@@ -73,12 +75,14 @@ class PacketRing:
 class Witness:
     """Listens to one run of ranks after the other.  Raises: OSError where the loopback may not be read."""
 
-    def __init__(self):
+    def __init__(self, weighed: bool = False):
+        """weighed: with room for all that large models send from one look at the ranks' memory to the next."""
+        self._block_bytes = LARGE_BYTES if weighed else SMALL_BYTES
         self._marker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._marker.bind(("127.0.0.1", 0))
         self._marker_end: End = (_LOCALHOST, self._marker.getsockname()[1])
         try:
-            self._ring = PacketRing()
+            self._ring = PacketRing(self._block_bytes)
         except OSError:
             self._marker.close()
             raise
@@ -154,7 +158,7 @@ class Witness:
     def _wait_for_marker(self, holders: Holders) -> None:
         """Packets keep their order: once one of our own has come back, all that was sent before has been seen."""
         wanted, patience = self._marks + 1, time.monotonic() + MARKER_PATIENCE_S
-        for _ in range(BLOCK_BYTES // MARKER_BYTES + 1):  # which fill a block, so that it is handed over at once
+        for _ in range(self._block_bytes // MARKER_BYTES + 1):  # which fill a block, so that it is handed over at once
             self._marker.sendto(bytes(MARKER_BYTES), self._marker.getsockname())
         while self._marks < wanted and time.monotonic() < patience:
             select.select([self._ring], [], [], 0.002)

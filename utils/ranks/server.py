@@ -24,7 +24,8 @@ from typing import Any, BinaryIO
 
 from utils.ranks.pages import gather_pages
 
-PRELOAD = ("torch", "torch.distributed", "utils.ranks.worker", "numpy.ctypeslib")  # what ranks would else import one by one
+THEIRS = ("torch", "torch.distributed", "numpy.ctypeslib", "numpy.random")  # what ranks would else import one by one
+PRELOAD = (*THEIRS, "utils.ranks.worker")
 COMPILER = "torch._dynamo"  # torch imports it, for 0.9 s, at an optimizer's first step
 Preload = str | Callable[[], object]  # a module, or what is to be called: whatever it makes is there in each child
 _NUMBER = struct.Struct("=q")
