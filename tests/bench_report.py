@@ -2,6 +2,8 @@
 
 import datetime
 import platform
+from itertools import groupby
+from operator import itemgetter
 
 import torch
 
@@ -9,27 +11,33 @@ from tests.course import ROOT
 from tools.tried import read, this_system, write
 
 KEPT, PAGE = ROOT / "docs" / "bench.csv", ROOT / "docs" / "bench.md"
-COLUMNS = ("name", "ratio", "wanted", "met", "detail", "before", "when", "machine")
-SHOWN = ("name", "ratio", "before", "wanted", "met", "detail", "when", "machine")
+COLUMNS = ("name", "ratio", "spread", "wanted", "met", "detail", "before", "when", "machine")
+SHOWN = ("name", "ratio", "spread", "before", "wanted", "met", "detail", "when", "machine")
 HEAD = """# What was measured
 
-Each row is the ratio of two things that were measured in one run, each the median of several rounds. *Before* is the same
-ratio of the run before. `make bench ARGS=report` measures all again and writes this page. To measure some again, name them:
+Each row is the ratio of two things that were measured in one run, each the median of several rounds. A report measures three
+times and keeps the median; *from … to* are the smallest and the largest of the three. *Before* is the median of the report
+before. `make bench ARGS=report` measures all again and writes this page. To measure some again, name them:
 `make bench ARGS="report start rings"`.
 
-| ratio | measured | before | wanted | met | the two things | when | machine |
-|---|---|---|---|---|---|---|---|
+| ratio | measured | from … to | before | wanted | met | the two things | when | machine |
+|---|---|---|---|---|---|---|---|---|
 """
 
 
 def keep(measured: list[dict[str, str]]) -> None:
-    """Into docs/bench.csv, in the place of the same rows of before, and the page. measured: without the last three."""
+    """Into docs/bench.csv, in the place of the same rows of before, and the page. measured: without the last three.
+
+    Of rows of one name, which were measured one after the other, the one in the middle is kept.
+    """
     kept = {row["name"]: row for row in read(KEPT)}
     today = datetime.date.today().isoformat()
     machine = f"{this_system()}, Python {platform.python_version()}, torch {torch.__version__}"
-    for row in measured:
-        before = kept.get(row["name"], {}).get("ratio", "")
-        kept[row["name"]] = row | {"before": before, "when": today, "machine": machine}
+    for name, rows in groupby(sorted(measured, key=itemgetter("name")), itemgetter("name")):
+        by_ratio = sorted(rows, key=lambda row: float(row["ratio"]))
+        spread = f"{by_ratio[0]['ratio']} … {by_ratio[-1]['ratio']}"
+        before = kept.get(name, {}).get("ratio", "")
+        kept[name] = by_ratio[len(by_ratio) // 2] | {"spread": spread, "before": before, "when": today, "machine": machine}
     write(KEPT, [*kept.values()], COLUMNS)
     PAGE.write_text(page([*kept.values()]), encoding="utf-8")
 

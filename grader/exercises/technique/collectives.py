@@ -17,6 +17,7 @@ from grader.judging.demands import (
     ring_neighbours,
     sends_waited,
     tensor_bytes,
+    unchanged_under_way,
 )
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.needs import needs
@@ -29,7 +30,7 @@ from utils.costs.formulas import bytes_sent_per_rank
 def from_messages(*demands: Demand, symptoms: Sequence[Symptom] = (), fallbacks: Sequence[Symptom] = ()) -> Technique:
     """Of a collective that is written from sends and receives."""
     return Technique(
-        demands=(only_point_to_point(), *demands, results_waited(), sends_waited()),
+        demands=(only_point_to_point(), *demands, results_waited(), sends_waited(), unchanged_under_way()),
         symptoms=(group_ignored(), *symptoms, forgotten_send(), unwaited()),
         fallbacks=(*fallbacks, _OTHER_TYPE_SENT, _WAITED_LATE),
     )

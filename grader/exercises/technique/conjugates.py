@@ -2,7 +2,7 @@
 
 from grader.calling.splitting import FORWARD
 from grader.exercises.technique.splitting import all_reduced, calls_are, other_dtype, sent_at_most
-from grader.judging.demands import inputs_kept, only_calls, results_waited, tensor_bytes
+from grader.judging.demands import inputs_kept, only_calls, results_waited, tensor_bytes, unchanged_under_way
 from grader.judging.exercise import Technique
 from grader.judging.general import IN_GROUPS_ONLY
 from grader.judging.needs import needs
@@ -25,6 +25,7 @@ def one_all_reduce(phase: str, silent: str) -> Technique:
             inputs_kept(),
             needs(lambda look, rank: [("all_reduce", times * tensor_bytes(look, rank))]),
             results_waited(),
+            unchanged_under_way(),
         ),
         symptoms=(
             group_ignored(),

@@ -5,7 +5,7 @@ import math
 from grader.calling.sharding import dtype_of
 from grader.exercises.technique.models import model_seen, reduced
 from grader.exercises.technique.sharding import divided, freed_after_forward, gathers_and_reductions
-from grader.judging.demands import bytes_sent, only_calls, results_waited
+from grader.judging.demands import bytes_sent, only_calls, results_waited, unchanged_under_way
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.needs import needs
 from grader.judging.symptoms import group_ignored, unwaited
@@ -57,6 +57,7 @@ LIMITS = (  # of every wrapper of this kind
 SENT = (
     bytes_sent(sent, "3Ψ a pass (2Ψ where layers stay gathered after forward)"),
     results_waited(),
+    unchanged_under_way(),
 )
 SYMPTOMS = (
     Symptom("parameters not divided", lambda look: not divided(look)[0]),

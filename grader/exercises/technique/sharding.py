@@ -10,7 +10,7 @@ from grader.evidence.evidence import RETURNED
 from grader.exercises.technique.models import model_seen
 from grader.exercises.technique.rank_by_rank import not_seen
 from grader.judging.compare import same
-from grader.judging.demands import results_waited
+from grader.judging.demands import results_waited, unchanged_under_way
 from grader.judging.exercise import Demand, Look, Symptom, Technique
 from grader.judging.needs import needs
 from grader.judging.symptoms import group_ignored, unwaited
@@ -25,7 +25,8 @@ ACTIVATION_BYTES = 8 * ROWS * DEEP_WIDTH * 4 * DEEP_LAYERS  # twice what a layer
 def by_collectives(*demands: Demand, symptoms: tuple[Symptom, ...] = (),
                    fallbacks: tuple[Symptom, ...] = ()) -> Technique:
     """With the group's collectives, all of them waited for. group_hint: for whoever calls them on another group."""
-    return Technique((*demands, results_waited()), (group_ignored(), unwaited(), *symptoms), fallbacks)
+    waited = results_waited(), unchanged_under_way()
+    return Technique((*demands, *waited), (group_ignored(), unwaited(), *symptoms), fallbacks)
 
 
 def spans_of(look: Look, rank: int, name: str) -> list[Span]:

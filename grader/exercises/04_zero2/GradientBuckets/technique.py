@@ -16,7 +16,7 @@ from grader.exercises.technique.rank_by_rank import barriers, on_each_rank, span
 from grader.exercises.technique.sharding import by_collectives, gathers_and_reductions, held_at_most, spans_of
 from grader.exercises.technique.weights import models, weighs_at_most
 from grader.judging.compare import same
-from grader.judging.demands import bytes_sent, only_calls, unchanged_under_way
+from grader.judging.demands import bytes_sent, only_calls
 from grader.judging.exercise import Demand, Look, Symptom
 from grader.judging.symptoms import changed_under_way, wrong_ranks
 from utils.trace.trace import Call, Span
@@ -174,7 +174,6 @@ TECHNIQUE = by_collectives(
     Demand("not bucketed", "gradients travel in buckets of bucket_bytes or more", on_each_rank(_too_small)),
     Demand("left too early", "only full buckets leave during the backward pass", on_each_rank(_left_early), forbids=True),
     bytes_sent(_sent, "(n−1)/n of the gradients' bytes a backward pass"),
-    unchanged_under_way(),
     symptoms=(
         Symptom("bucket left behind", _some_left_out),
         changed_under_way(),
