@@ -28,6 +28,7 @@ def test_the_page_of_ratios_is_the_table_of_the_kept_ones():
 @pytest.mark.parametrize("says, status, outcome", [
     ("=== 7,014 warnings, 12 passed, 1 skipped in 3.10s ===", 0, "12 passed, 1 skipped"),
     ("1 failed, 2 passed in 0.40s", 1, "failed (exit status 1) 1 failed, 2 passed"),
+    ("1 failed, 2 passed in 0.40s\nOnce more.\n1 passed in 0.20s", 0, "1 failed, 2 passed; then 1 passed"),
     ("an all-reduce works", 0, "works"), ("Segmentation fault", 139, "failed (exit status 139)")])
 def test_a_row_says_what_came_of_the_run(says, status, outcome, capfd):
     command = [sys.executable, "-c", f"import sys; print({says!r}); sys.exit({status})"]

@@ -41,12 +41,12 @@ To run one again, put `python tools/tried.py run WHAT --` before it.
 
 def run(what: str, command: list[str], python: str | None = None, system: str | None = None) -> int:
     """Run `command`, pass on what it prints, and note in build/tried.csv what came of it. Returns its exit status."""
-    began, outcome, python = time.monotonic(), "", python or str(ROOT / ".venv" / "bin" / "python")
+    began, said, python = time.monotonic(), [], python or str(ROOT / ".venv" / "bin" / "python")
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, errors="replace")
     for line in process.stdout:
         print(line, end="", flush=True)
-        outcome = (OF_PYTEST.search(line) or [outcome])[0]
-    status = process.wait()
+        said += OF_PYTEST.findall(line)
+    status, outcome = process.wait(), "; then ".join(said)  # a test that failed may have been run once more
     if status or not outcome:
         outcome = f"failed (exit status {status}) {outcome}".strip() if status else "works"
     note({"what": what, "system": system or this_system(), **versions(python), "when": datetime.date.today().isoformat(),
