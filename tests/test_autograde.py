@@ -49,6 +49,7 @@ EARNED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("student", EARNED)
 def test_samples_earn_what_they_should(course, student):
     points, words = EARNED[student]
@@ -79,6 +80,7 @@ def test_marking_anew_by_name_keeps_everyone_else_s_marks(course):
     assert course.marks() == before
 
 
+@pytest.mark.long
 def test_validate_lists_the_failed_checks(course, tmp_path):
     course.submit("validates", SAMPLES["partial"].change)
     path = course.root / "submitted" / "validates" / UNIT / f"{UNIT}.ipynb"

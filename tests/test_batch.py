@@ -40,6 +40,7 @@ def graded(tmp_path_factory):
     return course, course.grader("autograde", UNIT)
 
 
+@pytest.mark.long
 def test_everyone_is_marked_and_told(graded):
     course, printed = graded
     assert course.marks() == MARKS

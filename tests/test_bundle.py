@@ -30,7 +30,7 @@ from grader.course.course_file import Assigned, CourseFile
 from grader.exercises import EXERCISES, order_of, stored
 from grader.exercises.references import ROOT, functions_of, mistakes_of
 
-pytestmark = [pytest.mark.xdist_group("bundle"), pytest.mark.timeout(2700)]
+pytestmark = [pytest.mark.xdist_group("bundle"), pytest.mark.timeout(2700), pytest.mark.long]
 LARGEST_BYTES = 11_000_000
 UNIT = "00_start_here"
 NEVER = re.compile("solutions|tests|mutants|attacks|grader/(sandbox|course|report|bundle)|nbgrader|feedback|__pycache__|"
@@ -72,7 +72,6 @@ def test_the_same_files_make_the_same_archive(tmp_path, monkeypatch):
         assert tar.extractfile(f"{bundle.TOP}-{bundle.version()}/VERSION").read().decode() == f"{bundle.version()}\n"
 
 
-@pytest.mark.long
 def test_the_same_course_makes_the_same_files(folder):
     """Drawn again with other hashes and in another time zone: all texts, and the data of every fifth exercise."""
     code = ("import hashlib, json, torch; from grader.bundle import archive; torch.set_num_threads(1); "
@@ -321,7 +320,6 @@ def test_references_earn_everything_skeletons_nothing_and_a_mistake_gets_its_hin
 # ── at work in it ──
 
 
-@pytest.mark.long
 def test_make_lab_serves_the_notebooks(folder, free_port):
     """With this Python in place of a .venv of its own, which would take minutes to install."""
     python = folder / ".venv" / "bin" / "python"
@@ -360,7 +358,6 @@ def answer(address: str, server: subprocess.Popen, timeout_s: float = 120.0) -> 
     raise TimeoutError(server.communicate(timeout=30)[0])
 
 
-@pytest.mark.long
 def test_the_first_cell_prepares_a_kernel_that_knows_nothing_of_the_course(archive, folder, tmp_path):
     """As on Colab: the archive is uploaded, there is no git, nothing of ours is on the path, the kernel is elsewhere."""
     uploaded = tmp_path / folder.name
@@ -382,7 +379,6 @@ def first_code_cell(folder: Path, unit: str) -> str:
     return next(cell.source for cell in notebook.cells if cell.cell_type == "code")
 
 
-@pytest.mark.long
 def test_a_released_notebook_checks_a_student_s_function(folder):
     """Its set-up cells, one exercise solved and checked, another one left as it was."""
     path = folder / "notebooks/01_collectives/01_collectives.ipynb"

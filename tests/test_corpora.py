@@ -1,7 +1,7 @@
 """Every attack earns what a blank submission earns, and leaves its line; every control earns everything it was made for.
 
 Each stands in the folder of its unit. What a notebook says of itself in its metadata: says (the line that it leaves), on
-("technique": its values are honest, and may earn), case, shown_by, together, long, xfail (the reason). Those that only
+("technique": its values are honest, and may earn), case, shown_by, together, xfail (the reason). Those that only
 define functions are marked in groups, a unit's as one notebook: a kernel and a sandbox cost more than they do. What acts
 while cells run, or on the programs around it, is marked alone. An attack is tried on one case (its own, where it names
 one), and on those of the kinds in its shown_by (points are for those who pass all, so what earns none on some earns none
@@ -63,8 +63,7 @@ def parameters(kind: str) -> Iterator:
     group_of = {path: group for group in groups(kind) for path in group}
     for path in corpus(kind):
         facts, group = facts_of(path), group_of.get(path, (path,))
-        marks = [pytest.mark.long] if facts.get("long") and len(group) == 1 else []
-        marks += [pytest.mark.xfail(reason=facts["xfail"], strict=False)] if "xfail" in facts else []
+        marks = [pytest.mark.xfail(reason=facts["xfail"], strict=False)] if "xfail" in facts else []
         marks += [pytest.mark.xdist_group(f"{kind} {path.parent.name} {group[0].stem}")] if len(group) > 1 else []
         yield pytest.param(path, group, id=f"{path.parent.name}-{path.stem}", marks=marks)
 
@@ -151,6 +150,7 @@ def renamed(cell: NotebookNode, stem: str) -> NotebookNode:
     return cell
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("cells_are_given_up_sooner")
 @pytest.mark.parametrize("path, group", list(parameters("attacks")))
 def test_an_attack_earns_nothing_and_leaves_its_line(path, group):
@@ -162,6 +162,7 @@ def test_an_attack_earns_nothing_and_leaves_its_line(path, group):
     assert facts_of(path)["says"] in text.replace("\\n", "\n").replace('\\"', '"'), text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path, group", list(parameters("controls")))
 def test_a_control_earns_everything(path, group):
     record = record_of(path, group)

@@ -468,6 +468,7 @@ def a_thread_does_the_talking(rank):
     return rank
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fn", [sleeps_ten_seconds, computes_ten_seconds, long_overlap, asymmetric_pipeline,
                                 receives_from_anyone, a_thread_does_the_talking], ids=lambda fn: fn.__name__)
 def test_no_false_alarm(fn):

@@ -43,6 +43,7 @@ TELLTALES = [tells_its_input, tells_it_as_a_line, tells_it_as_a_class, tells_it_
 WRONG = [*(mutant.make() for mutant in mistakes_of("01_collectives", "ring_all_reduce")[::4]), tells_its_input]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fn", WRONG, ids=lambda fn: fn.__name__)
 def test_no_case_is_shown(fn):
     verdict = verdict_of(fn)

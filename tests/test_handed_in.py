@@ -19,6 +19,7 @@ def read_for(unit: str, content: bytes) -> HandedIn:
     return one
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unit", RELEASED)
 def test_another_units_notebook_is_named(unit):
     wrong = {other: read_for(unit, content).wrong for other, content in RELEASED.items()}

@@ -55,6 +55,7 @@ def small():
     return without_others(right_notebook(UNIT)), json.dumps(released).encode(), known
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_small_unit(name, small):
     right, released, known = small

@@ -72,6 +72,7 @@ def test_signal_handlers_are_left_as_found(shared):
         "before == [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)]")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("body", ["time.sleep(100)", "sum(range(10**12))", "dist.recv(torch.ones(1), src=(rank + 1) % 3)"
                                   " if rank else time.sleep(100)"], ids=["asleep", "busy in C", "waiting"])
 def test_no_rank_outlives_a_killed_kernel(body):

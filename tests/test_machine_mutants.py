@@ -19,6 +19,7 @@ def passes(unit: str, exercise: str, source: str, warm) -> bool:
     return earns_everything(EXERCISES[exercise], fn, warm(EXERCISES[exercise]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unit, exercise", PAIRS)
 def test_of_the_sample_none_survives_and_what_is_noted_is_made(unit, exercise, warm):
     survived = [name for name, source in sample(unit, exercise, ONE_IN) if passes(unit, exercise, source, warm)]

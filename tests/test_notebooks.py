@@ -144,7 +144,7 @@ def test_skeletons_are_short(unit):
 
 
 @pytest.mark.timeout(900)  # on a busy machine; each cell has a limit of its own
-@pytest.mark.parametrize("unit", [pytest.param(unit, marks=[pytest.mark.long] * (unit >= "02")) for unit in UNITS])
+@pytest.mark.parametrize("unit", [pytest.param(unit, marks=[pytest.mark.long] * (unit >= "01")) for unit in UNITS])
 def test_solution_notebook_runs_from_top_to_bottom(unit):
     notebook = executed(ROOT / "solutions" / unit / f"{unit}.ipynb")
     pictures = [o for cell in notebook.cells if cell.cell_type == "code" for o in cell.outputs
@@ -236,7 +236,7 @@ def minutes_left_out(words: str, core: dict[str, list]) -> float:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("unit", [pytest.param(unit, marks=[pytest.mark.long] * (unit >= "02")) for unit in UNITS])
+@pytest.mark.parametrize("unit", [pytest.param(unit, marks=[pytest.mark.long] * (unit >= "01")) for unit in UNITS])
 def test_every_cell_runs_for_readers_who_have_solved_nothing_or_the_core_path(unit):
     """One after the other in one kernel, as a reader goes on.
 

@@ -10,6 +10,7 @@ from utils import RankFailed, run_ranks, simulate_ranks
 ENOUGH = 40
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.filterwarnings("ignore")
 def test_a_program_is_simulated_to_the_calls_that_it_makes_or_refused_in_words(name):

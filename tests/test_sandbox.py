@@ -147,6 +147,7 @@ def test_a_program_that_goes_too_far_is_ended_and_leaves_nothing(source, problem
     assert left == [] and len(done.output) <= 10 << 20
 
 
+@pytest.mark.long
 def test_without_control_groups_a_fork_bomb_is_noticed(monkeypatch):
     monkeypatch.setattr("grader.sandbox.cgroup.MOUNT", Path("/nowhere"))
     done = run("import os, time\nfor _ in range(1200):\n  if os.fork() == 0: time.sleep(100)\ntime.sleep(100)",

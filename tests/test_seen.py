@@ -117,6 +117,7 @@ ways = [lambda: cloudpickle.loads(carried),
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("module", FORBIDDEN)
 def test_what_is_to_be_written_raises_in_the_library(module):
     """And an optimizer, which imports much of torch for itself, goes on as before."""

@@ -416,6 +416,7 @@ class _RowAnew:
         return row[:sum(sizes)].split(sizes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name, way", [("ShardedOptimizer", _Flat), ("DropInShardedOptimizer", _Flat),
                                        ("ShardedOptimizer", _NoGradientNoState),
                                        ("DropInShardedOptimizer", _NoGradientNoState),
