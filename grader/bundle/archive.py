@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import torch
+from tqdm import tqdm
 
 from grader import hunt, standing
 from grader.checks import PUBLIC_SEED
@@ -178,6 +179,7 @@ def case_data(course: CourseFile | None = None) -> dict[str, bytes]:
     points = [course.points(one.id, one.unit, one.max_points) if course else one.max_points for one in needed]
     with ProcessPoolExecutor(processors(), multiprocessing.get_context("spawn")) as pool:
         data = pool.map(_data_of, [exercise.id for exercise in needed], points)
+        data = tqdm(data, "exercises", len(needed), disable=None)  # silent where nobody looks
         return {f"grader/exercises/{exercise.unit}/{exercise.id}/{stored.FILE}": content
                 for exercise, content in zip(needed, data, strict=True)}
 

@@ -97,15 +97,28 @@ class _Explanation:
 
 
 def _first_to_fix(exercise: Exercise, looks: list[Look], rows: list[CaseVerdict]) -> _Explanation | None:
-    """An unmet gate, else what explains the failed cases, else another demand."""
+    """An unmet gate, else what explains the failed cases, else another demand, or why it is unmet in groups alone."""
     unmet = {d.id for row in rows for d in row.demands if not d.met}
     failed = [look for look, row in zip(looks, rows, strict=True) if not row.right]
     failed = [look for look in failed if look.case.shows_slips] or failed
     demands = list(dict.fromkeys(demand for look in looks for demand in asked_of(exercise, look)))
     gates = [_Explanation(d, ()) for d in demands if d.gate and d.id in unmet and not (failed and d.for_right_values)]
     others = [_Explanation(d, ()) for d in demands if d.id in unmet] if not failed else []
+    if others and _only_in_groups(looks, rows, others[0].known):
+        others = [_Explanation(IN_GROUPS_ONLY, ())]
     passed = [look for look, row in zip(looks, rows, strict=True) if row.right]
     return next(iter(gates or _explanations(exercise, failed, passed) or others), None)
+
+
+def _only_in_groups(looks: list[Look], rows: list[CaseVerdict], demand: Demand) -> bool:
+    """What is to be done is done wherever the group is the world, and in some case with groups it is not.
+
+    What a demand forbids may be seen in such a case by chance.
+    """
+    met: dict[bool, set[bool]] = {True: set(), False: set()}  # by whether the case has groups
+    for look, row in zip(looks, rows, strict=True):
+        met[look.case.groups is not None] |= {one.met for one in row.demands if one.id == demand.id}
+    return not demand.forbids and False in met[True] and met[False] == {True}
 
 
 def _explanations(exercise: Exercise, failed: list[Look], passed: list[Look]) -> list[_Explanation]:

@@ -40,6 +40,12 @@ def _whole_chunks(look: Look) -> bool:
             and len(set(forwards)) > 1)
 
 
+def _chunks_alike(look: Look) -> bool:
+    """The first gradients are those of a rank's first chunk, though its last chunk is the nearer to the loss."""
+    backwards = [step.stage for step in rows_of(look)[0] if step.kind == "B"]
+    return _made(look) and look.case.inputs[0]["n_chunks"] > 1 and backwards[:1] == [0]
+
+
 TECHNIQUE = Technique(
     call="schedules_run:call_generator",
     reading=reading,
@@ -51,6 +57,7 @@ TECHNIQUE = Technique(
     fallbacks=(
         Symptom("chunk by chunk", _whole_chunks),
         *INTERLEAVED.own_fault_symptoms(),
+        Symptom("chunks forward and backward alike", _chunks_alike),
         INTERLEAVED.fault_seen("deadlock", STUCK),
         Symptom("warm-up too long", lambda look: max(INTERLEAVED.surplus(look)) > 0),
         Symptom("waits", lambda look: _made(look) and INTERLEAVED.can_run(look)),

@@ -9,6 +9,7 @@ WARM_UP, START = "min(dist.get_world_size(group) - 1 - dist.get_rank(group), n_m
 CHANGES = (
     change("activations kept too long", WARM_UP, "n_micro"),
     change("another order", WARM_UP, "min(max(0, dist.get_world_size(group) - 2 - dist.get_rank(group)), n_micro)"),
+    change("only in groups", WARM_UP, "min(dist.get_world_size() - 1 - dist.get_rank(), n_micro)"),
     change("crossing sends", START, "dist.send("),
     change("stale activations", OLDEST, "self.kept.pop()", of="gpipe_step"),
     change("not divided", MEAN, "", of="gpipe_step"),
