@@ -196,7 +196,8 @@ def _sent_ahead(look: Look, rank: int) -> str:
 
 
 def _loss_elsewhere(look: Look, rank: int, found: Any, right: Any) -> bool:
-    return not right["losses"][0] and not same(found["losses"], right["losses"])
+    """It returns something where nothing is due, or nothing where losses are."""
+    return not any(found["losses"]) if right["losses"][0] else not same(found["losses"], right["losses"])
 
 
 def _mixed_up(kinds: str) -> Callable[[Look], bool]:
