@@ -115,10 +115,10 @@ def _only_in_groups(looks: list[Look], rows: list[CaseVerdict], demand: Demand) 
 
     What a demand forbids may be seen in such a case by chance.
     """
-    met: dict[bool, set[bool]] = {True: set(), False: set()}  # by whether the case has groups
-    for look, row in zip(looks, rows, strict=True):
-        met[look.case.groups is not None] |= {one.met for one in row.demands if one.id == demand.id}
-    return not demand.forbids and False in met[True] and met[False] == {True}
+    judged = [(IN_GROUPS_ONLY.matches(look), one.met) for look, row in zip(looks, rows, strict=True)
+              for one in row.demands if one.id == demand.id]
+    in_groups, elsewhere = ([met for grouped, met in judged if grouped is wanted] for wanted in (True, False))
+    return not demand.forbids and not all(in_groups) and bool(elsewhere) and all(elsewhere)
 
 
 def _explanations(exercise: Exercise, failed: list[Look], passed: list[Look]) -> list[_Explanation]:

@@ -60,7 +60,7 @@ TECHNIQUE = by_collectives(
     zero.state_kept(),
     only_calls("reduce", "broadcast", "reduce_scatter", "all_gather"),
     zero.state_divided(_balanced_share),
-    *weighs_at_most({END: models(2.1, each_share=3)}),
+    *weighs_at_most({END: models(2.1, each_share=3)}),  # with rows for all gradients, kept as DDP keeps buckets
     OWN_DTYPES,
     Demand("accepted", "parameters that differ between ranks, or none, are a ValueError", on_each_rank(_taken)),
     bytes_sent(_sent, "2(n−1)/n of the gradients' bytes a step"),
